@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// bundle has what every activity needs, on a real database.
+// bundle contains the dependencies of every activity, with a real database.
 type bundle struct {
 	*testing.T
 	pool     *pgxpool.Pool
@@ -58,7 +58,7 @@ func setup(t *testing.T) *bundle {
 	return &bundle{T: t, pool: pool, ledger: book, effects: runner, receipts: receipts}
 }
 
-// passes makes the ledger's time pass: the tries of effects began so much longer ago.
+// passes moves the first attempts of effects into the past.
 func (b *bundle) passes(d time.Duration) {
 	b.Helper()
 	if _, err := b.pool.Exec(b.Context(), `update effects set tried_since = tried_since - $1::interval`, d); err != nil {
@@ -66,7 +66,7 @@ func (b *bundle) passes(d time.Duration) {
 	}
 }
 
-// invoice is a payload, with the customer's address as given.
+// invoice returns a payload with this customer address.
 func invoice(email string) string {
 	encoded, _ := json.Marshal(email)
 	return `{"id":"evt_1","created":1772323260,"livemode":true,"data":{"object":{"id":"in_1","object":"invoice","number":"A-1","customer":"cus_1","customer_email":` + string(encoded) + `,
@@ -74,7 +74,7 @@ func invoice(email string) string {
 		"lines":{"data":[{"amount":4900,"price":{"id":"price_pro"},"period":{"start":1772323200,"end":1775001600}}]}}}}`
 }
 
-// keep stores a payload, and returns its receipt.
+// keep stores a payload, and returns the ID of its receipt.
 func (b *bundle) keep(body string) (receiptID string) { return b.keepOf("", body) }
 
 func (b *bundle) keepOf(account, body string) (receiptID string) {
@@ -89,8 +89,7 @@ func (b *bundle) keepOf(account, body string) (receiptID string) {
 	return outcomes[0].ReceiptID
 }
 
-// stale returns how often effects of each kind left newer state as it is, as the runner that it puts in
-// place of b's counts them.
+// stale replaces b's runner, and returns a function that counts by kind the effects that kept a newer state.
 func (b *bundle) stale() func() map[string]int64 {
 	b.Helper()
 	reader := sdkmetric.NewManualReader()
@@ -120,12 +119,12 @@ func (b *bundle) stale() func() map[string]int64 {
 	}
 }
 
-// call is one effect of an event.
+// call returns one effect of an event.
 func call(kind, object string) effect.Call {
 	return effect.Call{Ref: schematest.Ref("evt_1"), Key: kind + ":stripe:live:" + object, Kind: kind}
 }
 
-// An effect of a sink that is not configured is left out: recorded, and settled.
+// An effect of a sink that is not configured is recorded as skipped, and has a final state.
 func TestEffects_SinkNotConfigured_LeftOut(t *testing.T) {
 	b := setup(t)
 	test := call("provision-workspace", "acme:v1")
@@ -147,7 +146,7 @@ func TestEffects_SinkNotConfigured_LeftOut(t *testing.T) {
 	}
 }
 
-// do runs an activity where Temporal would.
+// do runs an activity like Temporal.
 func do[I, R any](b *bundle, run func(context.Context, I) (R, error), in I) (R, error) {
 	b.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -165,7 +164,7 @@ func do[I, R any](b *bundle, run func(context.Context, I) (R, error), in I) (R, 
 	return result, nil
 }
 
-// must runs an effect and wants it to come to a state.
+// must runs an effect and checks its final state.
 func must[I any](b *bundle, state effect.State, run func(context.Context, I) (effect.Result, error), in I) effect.Result {
 	b.Helper()
 	result, err := do(b, run, in)
@@ -175,7 +174,7 @@ func must[I any](b *bundle, state effect.State, run func(context.Context, I) (ef
 	return result
 }
 
-// lines returns what a query of one text column gives.
+// lines returns the rows of a query with one text column.
 func (b *bundle) lines(sql string) []string {
 	b.Helper()
 	rows, err := b.pool.Query(b.Context(), sql)
@@ -211,7 +210,7 @@ func (b *bundle) until(ready func() bool) {
 	}
 }
 
-// A skip never hides what another run has done meanwhile, or is doing.
+// A skip does not hide an effect that another run has done or is executing.
 func TestSkipEffect_OnlyWhatIsNotDone(t *testing.T) {
 	b := setup(t)
 	r := &activities.Runs{Ledger: b.ledger}
@@ -222,7 +221,7 @@ func TestSkipEffect_OnlyWhatIsNotDone(t *testing.T) {
 	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
 		values ($1, 'finance-entry', 'claimed', gen_random_uuid(), 'evt_0', 'r', now() + interval '1 hour')`, call.Key)
 	if got, err := skip(); err == nil {
-		t.Errorf("skipped what is being done: %+v", got)
+		t.Errorf("skipped an effect in progress: %+v", got)
 	}
 	b.exec(`update effects set state = 'done'`)
 	if got, err := skip(); err != nil || got.Met == nil || got.Met.State != effect.AlreadyDone || got.Met.By != "evt_0" {

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -27,19 +28,21 @@ type Billing struct {
 	Effects  *effect.Runner
 	Receipts Receipts
 	Facts    *billing.Store
-	// Policy is used to fold facts until billing rules are active. Planning configures the effects of a change.
+	// Policy holds the rules to process facts until billing rules are active. Planning configures the effects of a
+	// change.
 	Policy   fact.Policy
 	Planning Planning
 	// Sinks configures how effects are attempted, by sink.
 	Sinks map[string]SinkSettings
-	// Consumers relays events in addition to the effects of their flow.
-	Consumers *Consumers
-	// Fetches lists the sources that can fetch objects from their provider.
+	// Destinations relays events in addition to the effects of their flow.
+	Destinations *Destinations
+	// Fetches lists the sources with an API key to fetch objects from their provider.
 	Fetches map[string]bool
-	// Announced is called after an event was written to the outbox, to publish it at once.
+	// ApplyFacts and ApplyDue call Announced after they have written events to the outbox, so that they are published
+	// at once.
 	Announced func()
 
-	// untested holds the API versions that were logged, so that each is logged once.
+	// untested holds the API versions that noteVersion has logged.
 	untested sync.Map
 }
 
@@ -57,11 +60,11 @@ type Planning struct {
 	Onboarding []string `json:",omitempty"`
 	// BookZero books invoices that were paid with an amount of 0.
 	BookZero bool `json:",omitempty"`
-	// SellsOnce is set if any price grants its plan outside of a subscription. The lines of a checkout session are
-	// then needed.
+	// SellsOnce is set if any price grants its plan without a subscription. The flow then fetches the lines of a
+	// checkout session.
 	SellsOnce bool `json:",omitempty"`
-	// WaitForName is how long an event of a new customer waits for an event that names the account. Zero disables the
-	// wait.
+	// WaitForName is how long the run of a new customer's event waits until another event reports the account. Zero
+	// disables the wait.
 	WaitForName time.Duration `json:",omitempty"`
 	// CancelCompensates makes a cancellation in Temporal compensate the effects of the run.
 	CancelCompensates bool `json:",omitempty"`
@@ -70,8 +73,8 @@ type Planning struct {
 // Onboards reports whether the plan's customers get an onboarding task.
 func (p Planning) Onboards(plan string) bool { return slices.Contains(p.Onboarding, plan) }
 
-// Reconciled is the type of a receipt with an object that a person fetched. For money that has moved, it is the
-// prefix of the type.
+// Reconciled is the type of a receipt with an object that a person fetched, for example a subscription. For refunds,
+// disputes and credit notes, it is the prefix of the type.
 const Reconciled = stripe.Reconciled
 
 // LoadFactsInput names the receipt to read.
@@ -86,24 +89,25 @@ type LoadFactsInput struct {
 // LoadFactsResult contains the facts of an event, or the reason why there are no facts.
 type LoadFactsResult struct {
 	Facts []fact.Fact
-	// Code and Reason, if set, explain why the event needs a review first; or, with Ignored, why it has no effects.
+	// Code and Reason, if set, explain why the event has no effects (if Ignored is set), or why it needs a review
+	// first.
 	Code    string `json:",omitempty"`
 	Reason  string `json:",omitempty"`
 	Ignored bool   `json:",omitempty"`
-	// Asks is set if a task must be opened, once, to link the event's connected account.
+	// Asks is set if the run must open a task to link the event's connected account.
 	Asks bool `json:",omitempty"`
-	// Related is the object of a thin event. It is fetched in its present state.
+	// Related is the object of a thin event, which the run must fetch.
 	Related *Wanted `json:",omitempty"`
-	// Unnamed is the customer with an unknown account, or "".
+	// Unnamed is the ID of the customer if the account is unknown, or "".
 	Unnamed string `json:",omitempty"`
-	// Consumers lists the consumers of the event's source.
-	Consumers []string `json:",omitempty"`
+	// Destinations lists the destinations of the event's source.
+	Destinations []string `json:",omitempty"`
 	// Fetches is set if the event's source can fetch objects.
 	Fetches bool `json:",omitempty"`
 	// Withhold is set if the event occurred before effects began: it changes state and has no effects.
 	Withhold bool `json:",omitempty"`
 	Planning Planning
-	// Sinks configures the attempts for each sink, and for each consumer under "consumers:" and its name.
+	// Sinks configures the attempts for each sink, and for each destination under "destinations:" and its name.
 	Sinks map[string]SinkSettings `json:",omitempty"`
 }
 
@@ -116,9 +120,9 @@ const (
 	CodeBodyChanged = "body_changed"
 )
 
-// LoadFacts parses the receipt's payload and returns its facts. It changes nothing. A required review is part of the
-// result; an error means a failure of pawl's own infrastructure. If the payload was deleted, LoadFacts returns the
-// stored facts.
+// LoadFacts parses the payload of the receipt and returns its facts. It changes nothing. If the event needs a review,
+// the result contains the reason. An error means a failure of pawl's own infrastructure. If the payload was deleted,
+// LoadFacts returns the stored facts.
 func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsResult, error) {
 	held, body, err := b.Receipts.Load(ctx, in.ReceiptID)
 	if err != nil {
@@ -137,13 +141,13 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	b.noteVersion(ctx, held)
 	result.Fetches = b.Fetches[held.Source]
 	if !stripe.IsReconciled(in.Type) { // not sent by the provider
-		result.Consumers = b.Consumers.consumersOf(held, result.Sinks)
+		result.Destinations = b.Destinations.destinationsOf(held, result.Sinks)
 	}
 	subject := fact.Subject{Provider: in.Provider, ProviderAccount: in.Account, Mode: in.Mode,
 		EventID: in.EventID, EventType: in.Type, ReceiptID: in.ReceiptID}
 	if in.Account != "" {
-		// A connected account must not decide which account its own events belong to.
-		policy, err := b.Facts.InForce(ctx, b.Policy)
+		// A connected account must not choose the account of its events, so only the configuration maps it.
+		policy, err := b.Facts.ActiveRules(ctx, b.Policy)
 		if err != nil {
 			return LoadFactsResult{}, err
 		}
@@ -163,7 +167,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	}
 	if hash := sha256.Sum256(body.Bytes); !bytes.Equal(hash[:], held.BodyHash) {
 		result.Code, result.Reason = CodeBodyChanged,
-			"the stored body differs from the received one: its hash does not match"
+			"the stored body differs from the received body: its hash does not match"
 		return result, nil
 	}
 	if result.Fetches && result.thin(body.Bytes, subject, held.OccurredAt) {
@@ -181,7 +185,8 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	return result, err
 }
 
-// noteVersion logs an API version that the parser was not tested with, once per process. Its events run as usual.
+// noteVersion logs an API version that the parser was not tested with, once per process. Events with this version run
+// as usual.
 func (b *Billing) noteVersion(ctx context.Context, r receipt.Receipt) {
 	if !stripe.IsVersion(r.APIVersion) || stripe.Tested(r.APIVersion) {
 		return
@@ -192,7 +197,7 @@ func (b *Billing) noteVersion(ctx context.Context, r receipt.Receipt) {
 	}
 }
 
-// unnamed returns the customer of facts that wait for an event with the name of the account, or "".
+// unnamed returns the ID of the customer if the run must wait until another event reports the account, or "".
 func (b *Billing) unnamed(ctx context.Context, facts []fact.Fact) (customer string, err error) {
 	if b.Planning.WaitForName > 0 && !b.Policy.NotOurs(facts) {
 		customer, err = b.Facts.Unnamed(ctx, facts)
@@ -233,12 +238,12 @@ type Facts struct {
 	Facts []fact.Fact
 	// Withhold is set for an event that occurred before effects began.
 	Withhold bool `json:",omitempty"`
-	// Asks is [fact.Policy.Asks].
+	// Asks is the result of [fact.Policy.Asks].
 	Asks bool `json:",omitempty"`
 }
 
-// ApplyFacts stores facts, folds their objects, and writes the resulting rows, outbox events and ledger row in one
-// transaction, exactly once. The result's Value is a fold.Change.
+// ApplyFacts stores facts and computes the states of their objects. It writes the facts, the states, the outbox events
+// and the ledger row in one transaction, so this happens exactly once. The result's Value is a fold.Change.
 func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect.Result, error) {
 	for _, f := range in.For.Facts {
 		if err := in.Effect.Check(f.Mode); err != nil {
@@ -253,15 +258,15 @@ func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect
 	})
 }
 
-// askForCurrency opens one task per unknown currency: its amounts are booked in the provider's minor unit, and pawl
-// does not know the number of decimals.
+// askForCurrency opens one task per unknown currency. pawl does not know the number of decimals of such a currency, so
+// it books amounts in the provider's minor unit.
 func (b *Billing) askForCurrency(ctx context.Context, tx ledger.Tx, call effect.Call, facts []fact.Fact) error {
-	unknown := func(f fact.Fact) bool { return f.Currency() != "" && !stripe.IsCurrency(f.Currency()) }
+	unknown := func(f fact.Fact) bool { return f.Currency() != "" && !money.Known(f.Currency()) }
 	i := slices.IndexFunc(facts, unknown)
 	if i < 0 {
 		return nil
 	}
-	policy, err := billing.InForce(ctx, tx, b.Policy)
+	policy, err := billing.ActiveRules(ctx, tx, b.Policy)
 	if err != nil || policy.LeaveUnknown {
 		return err
 	}
@@ -275,8 +280,8 @@ func (b *Billing) askForCurrency(ctx context.Context, tx ledger.Tx, call effect.
 	return err
 }
 
-// paidThere returns the paid amount as the end of the reason to ignore an event of an unmapped account. It returns ""
-// if the event reports no payment. [timeline.ReadUnmapped] parses the amount.
+// paidThere returns a text with the paid amount, which is appended to the reason why an event of an unmapped account is
+// ignored. It returns "" if the event reports no payment. [timeline.ReadUnmapped] parses the text.
 func paidThere(body []byte, s fact.Subject) string {
 	facts, err := stripe.Read(body, s)
 	if err != nil || len(facts) == 0 {
@@ -314,13 +319,13 @@ func keepAddress(ctx context.Context, tx ledger.Tx, call effect.Call, facts []fa
 	return billing.KeepAddress(ctx, tx, stripe.ReadAddress(body, of))
 }
 
-// apply applies facts. If also is set, it runs in the same transaction.
+// apply applies facts. If also is set, apply calls it in the same transaction.
 func (b *Billing) apply(ctx context.Context, call effect.Call, of Facts,
 	also func(context.Context, ledger.Tx) error) (effect.Result, error) {
 	facts, policy := of.Facts, b.Policy
 	policy.Silent, policy.Asks = of.Withhold, of.Asks
 	var queue string
-	if len(facts) > 0 { // the first lock of billing.Apply
+	if len(facts) > 0 { // billing.Apply locks this first
 		queue = fmt.Sprintf("customer %s (%s)", cmp.Or(facts[0].Customer, facts[0].Object), facts[0].Mode)
 	}
 	return b.inTx(ctx, call, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {
@@ -349,8 +354,8 @@ type AccountDue struct {
 	At      time.Time
 }
 
-// ApplyDue applies the due actions of an account in pawl's database, exactly once, because the ledger row is part of
-// the transaction. The result's Value is a fold.Change.
+// ApplyDue applies the due actions of an account in pawl's database. This happens exactly once, because the ledger row
+// is part of the same transaction. The result's Value is a fold.Change.
 func (b *Billing) ApplyDue(ctx context.Context, in EffectInput[AccountDue]) (effect.Result, error) {
 	of := in.For
 	if err := in.Effect.Check(of.Mode); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// What a connected account says, its own metadata included, is about an account of ours only where the source that took
-// it maps the one to the other. All else is left alone.
+// The objects of a connected account, including its metadata, apply to an account of ours only if their source maps the
+// connected account to it. All others are ignored.
 func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 	b := setup(t)
 	body := strings.Replace(invoice("ada@example.com"), `"livemode":true`, `"account":"acct_9","livemode":true`, 1)
@@ -26,7 +26,7 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 	} {
 		load := &activities.Billing{
 			Receipts: b.receipts, Facts: billing.New(b.pool), Policy: fact.Policy{Accounts: c.accounts},
-			Consumers: &activities.Consumers{},
+			Destinations: &activities.Destinations{},
 		}
 		held, err := b.receipts.Get(t.Context(), id)
 		if err != nil {
@@ -48,7 +48,7 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 	}
 }
 
-// A body that was changed after it was received is not what the provider has signed.
+// A body that was changed after it was received is not the body that the provider signed.
 func TestLoadFacts_BodyChanged_Parked(t *testing.T) {
 	b := setup(t)
 	id := b.keep(invoice("ada@example.com"))
@@ -59,7 +59,7 @@ func TestLoadFacts_BodyChanged_Parked(t *testing.T) {
 	if _, err := b.pool.Exec(t.Context(), `update receipt_bodies set body = convert_to(replace(convert_from(body, 'UTF8'), '4900', '1'), 'UTF8') where receipt_id = $1`, id); err != nil {
 		t.Fatal(err)
 	}
-	load := &activities.Billing{Receipts: b.receipts, Consumers: &activities.Consumers{}}
+	load := &activities.Billing{Receipts: b.receipts, Destinations: &activities.Destinations{}}
 	got, err := load.LoadFacts(t.Context(), activities.LoadFactsInput{Ref: held.Ref()})
 	if err != nil || got.Code != activities.CodeBodyChanged || len(got.Facts) > 0 {
 		t.Errorf("%+v, %v; want it parked", got, err)

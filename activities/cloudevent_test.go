@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 )
 
-// What is published is what the CloudEvents project's own library reads as an event.
+// The CloudEvents project's own library can read a published event.
 func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 	const account = `büro "100 %" 東京`
 	b := setup(t)
@@ -27,7 +27,7 @@ func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 	defer server.Close()
 	b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data)
 		values (gen_random_uuid(), 'test', $1, 'access.changed', gen_random_uuid(), 'key', '{"plan": "pro"}')`, account)
-	if !b.publish(b.publisher(activities.Subscriber{Name: "one", URL: server.URL})) || got == nil {
+	if !b.publish(b.publisher(activities.Destination{Name: "one", URL: server.URL})) || got == nil {
 		t.Fatal("nothing was published")
 	}
 	if err := got.Validate(); err != nil {
@@ -43,7 +43,7 @@ func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 	}
 }
 
-// An event says where the API shows what it is about.
+// An event contains the API path of its object.
 func TestPublish_Resource(t *testing.T) {
 	b := setup(t)
 	var mu sync.Mutex
@@ -56,7 +56,7 @@ func TestPublish_Resource(t *testing.T) {
 	defer server.Close()
 	b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) select gen_random_uuid(), 'test', account, type, gen_random_uuid(), 'key', data::json from (values
 		('a/1', 'access.changed', '{}'), ('b', 'invoice.paid', '{"invoice": "in_1"}'), ('c', 'refund.created', '{"invoice": "in_1"}'), ('dp/1', 'task.opened', '{}')) v (account, type, data)`)
-	p := b.publisher(activities.Subscriber{Name: "one", URL: server.URL})
+	p := b.publisher(activities.Destination{Name: "one", URL: server.URL})
 	p.API = "https://pawl.test/api/v1"
 	b.publish(p)
 	server.Close()

@@ -33,7 +33,8 @@ type RecallDecisionResult struct {
 	Code    string
 }
 
-// RecallDecision reads the circumstances of a decision, before a reset re-applies it.
+// RecallDecision reads an earlier decision from the audit trail. A run that a reset created calls it before it
+// re-applies the decision.
 func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (RecallDecisionResult, error) {
 	recorded, err := r.Audit.Recorded(ctx, audit.DecisionID(in.ReceiptID, in.RequestID))
 	if err != nil || recorded == nil {
@@ -50,7 +51,7 @@ func (r *Runs) RecallDecision(ctx context.Context, in RecallDecisionInput) (Reca
 	return RecallDecisionResult{Found: true, Effects: seen.Effects, Code: code}, nil
 }
 
-// RecordDecisionInput is an operator's decision as received by a run.
+// RecordDecisionInput is a decision that a run received from an operator.
 type RecordDecisionInput struct {
 	event.Ref
 	// RequestID is the update's ID.
@@ -66,7 +67,8 @@ type RecordDecisionInput struct {
 	AsOf time.Time
 }
 
-// RecordDecisionResult is empty for a decision that is executed. DoneMeanwhile explains why it is too late.
+// RecordDecisionResult is empty if the run executes the decision. Otherwise DoneMeanwhile explains why the decision is
+// too late.
 type RecordDecisionResult struct {
 	DoneMeanwhile string `json:",omitempty"`
 }
@@ -74,10 +76,10 @@ type RecordDecisionResult struct {
 // ErrTypeNotRecorded is the type of the error for a decision that the audit trail does not contain.
 const ErrTypeNotRecorded = "DecisionNotRecorded"
 
-// RecordDecision sets the receipt to processing again. It accepts a decision only if the audit trail contains it.
-// pawl records each decision before it sends the update, so access to Temporal alone is not enough to decide in
-// the name of a person. If other runs have settled every effect in the meantime, the decision is not executed: see
-// [DoneMeanwhile].
+// RecordDecision sets the receipt to processing again. It accepts a decision only if the audit trail contains it. pawl
+// records each decision there before it sends the update, so a person with access only to Temporal cannot decide in the
+// name of another person. If other runs have settled every effect in the meantime, the run does not execute the
+// decision: see [DoneMeanwhile].
 func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
 	before, err := r.own(ctx, in.Ref)
 	if err != nil {
@@ -96,7 +98,7 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 	if recorded == nil || recorded.Action != in.Action || recorded.Actor != in.Who || recorded.Reason != in.Why ||
 		after.Effect != in.Effect || after.Reference != in.Reference {
 		return RecordDecisionResult{}, temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("the audit trail contains no %s under request %s: use pawl events %[1]s", in.Action,
+			fmt.Sprintf("the audit trail contains no %s with request ID %s: use pawl events %[1]s", in.Action,
 				in.RequestID), ErrTypeNotRecorded, nil)
 	}
 	found, err := r.Ledger.Read(ctx, in.Effects)
@@ -150,5 +152,5 @@ func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectRe
 		met := effect.Recorded(now, in.Effect.EventID)
 		return SkipEffectResult{Met: &met}, nil
 	}
-	return SkipEffectResult{}, fmt.Errorf("%s is being executed: it will be skipped if this attempt fails", key)
+	return SkipEffectResult{}, fmt.Errorf("%s is being executed; it will be skipped if this attempt fails", key)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// EntryKind is the kind of movement that an entry books. Amounts are positive or 0, except for a withdrawal of a
-// dispute and a correction of an entry that was too high.
+// EntryKind is the kind of movement that an entry books. Amounts are positive or 0. Only a withdrawal of a dispute, and
+// a correction of an entry that was too high, have a negative amount.
 type EntryKind string
 
 // The kinds of entries.
@@ -45,9 +45,9 @@ type Entry struct {
 	Object       string `json:"object"`
 	Invoice      string `json:"invoice,omitempty"`
 	Subscription string `json:"subscription,omitempty"`
-	// Payment is the booked payment of an invoice: a payment intent, or a charge without one. It is "" if only the
-	// invoice has reported the amount. It selects the settlement and is not sent, because the order of delivery decides
-	// whether it is known.
+	// Payment is the ID of the booked payment of an invoice: a payment intent, or a charge without a payment intent. It
+	// is "" if only the invoice has reported the amount. pawl uses it to fetch the settlement and does not send it,
+	// because it depends on the order of events whether it is known.
 	Payment string `json:"payment,omitempty"`
 	Plan    string `json:"plan,omitempty"`
 	// Amount and Tax are in minor units of Currency. Amount includes Tax.
@@ -56,12 +56,12 @@ type Entry struct {
 	Currency string `json:"currency"`
 	// Cash is the money that moved: [Entry.Net], set when the entry is sent.
 	Cash int64 `json:"cash"`
-	// Due is the amount due of an invoice. It differs from Amount if more or less was paid. Balance is the part that
-	// the customer's balance paid; it is negative if the invoice transferred an amount from the balance to Due.
-	Due     int64 `json:"due,omitempty"`
-	Balance int64 `json:"balance,omitempty"`
-	// How is the way the money moved, e.g. [ByCharge], or "" if Kind implies it.
-	How string `json:"how,omitempty"`
+	// Due is the amount due of an invoice. It differs from Amount if more or less was paid. Balance is the amount that
+	// the customer's balance paid. It is negative if the customer owed an amount that was added to Due.
+	Due     int64 `json:"amount_due,omitempty"`
+	Balance int64 `json:"customer_balance,omitempty"`
+	// Method is the way in which the money moved, e.g. [ByCharge]. It is "" if Kind implies it.
+	Method string `json:"method,omitempty"`
 	// Settlement is the movement on the provider's balance. It is nil if unknown.
 	Settlement *fold.Settlement `json:"settlement,omitempty"`
 	// SettlementUnknown is the reason why the requested settlement is unknown, e.g. [SettlementLate].
@@ -70,20 +70,20 @@ type Entry struct {
 	PeriodStart time.Time `json:"period_start,omitzero"`
 	PeriodEnd   time.Time `json:"period_end,omitzero"`
 	OccurredAt  time.Time `json:"occurred_at"`
-	// Reverses is the key of the entry that this one reverses. If it is "", the key of the compensated effect is
-	// used.
+	// Reverses is the key of the entry that this entry reverses. If it is "", the entry reverses the effect that it
+	// compensates.
 	Reverses string `json:"reverses,omitempty"`
 	// Corrects is the key of the entry that a correction concerns.
 	Corrects string `json:"corrects,omitempty"`
 }
 
-// Ways in which money moves. Out-of-band money is not on the provider's balance, and the customer's balance is not
-// cash.
+// These are the values of [Entry].How. Out-of-band money does not move on the provider's balance. The customer's
+// balance is not cash.
 const (
 	ByCharge  = "charge"
 	OutOfBand = "out_of_band"
 	ByBalance = "balance"
-	Unknown   = "unknown" // no event had reported it before the booking
+	Unknown   = "unknown" // no event had reported the way before the booking
 )
 
 // Request returns the request that posts the entry, with its cash.
@@ -92,12 +92,12 @@ func (e Entry) Request() Request {
 	return Request{http.MethodPost, "/entries", map[string]string{"Pawl-Mode": e.Mode}, e}
 }
 
-// Net returns the cash that the entry brings in, negative for outgoing cash. It is 0 if only the customer's balance
-// moved, and for a reversal, because the money stays until a refund. The sum over an account's entries equals the
-// movements on the provider's balance before fees, plus out-of-band payments.
+// Net returns the incoming cash of the entry; outgoing cash is negative. It is 0 if only the customer's balance
+// changed. It is also 0 for a reversal, because the money stays until a refund. The sum of an account's entries equals
+// the movements on the provider's balance before fees, plus out-of-band payments.
 func (e Entry) Net() int64 {
 	switch {
-	case e.How == ByBalance || e.Kind == ReversalEntry:
+	case e.Method == ByBalance || e.Kind == ReversalEntry:
 		return 0
 	case e.Kind == RefundEntry || e.Kind == CreditEntry:
 		return -e.Amount
@@ -110,15 +110,16 @@ type Finance struct {
 	Effects *effect.Runner
 	// Facts reports which entries were booked and which are pending.
 	Facts *billing.Store
-	// Objects fetches settlements; nil disables that. Settle is the maximum wait for a settlement.
+	// Objects fetches settlements. If it is nil, no settlements are fetched. Settle is the maximum wait for a
+	// settlement.
 	Objects *Objects
 	Settle  time.Duration
-	// Sinks are the finance APIs by mode. Without an API for the mode, the effects are skipped.
+	// Sinks are the finance APIs by mode. If the mode has no API, the effects are skipped.
 	Sinks map[string]Sink
 }
 
-// PostEntry books an entry after the entries that must come first, and after its settlement is known or
-// [Finance.Settle] has passed. It then wakes runs that wait for this entry.
+// PostEntry books an entry. It first waits for the entries that must be booked before, and for the settlement, at most
+// [Finance.Settle]. After the booking, it signals the runs that wait for this entry.
 func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -131,8 +132,8 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 		result, err = f.post(ctx, in)
 	}
 	if err == nil && result.State.Settled() {
-		// Wake after the commit: a run that starts to wait now reads the committed state. If the worker dies here,
-		// the retry wakes again.
+		// Signal after the commit, so that a run that starts to wait now reads the committed state. If the worker dies
+		// here, the retry signals again.
 		err = effect.Infrastructure(wakeNext(ctx, f.Effects.Ledger, []string{in.Effect.Key, in.Effect.Compensates}))
 	}
 	return result, err
@@ -181,8 +182,8 @@ func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Resul
 	})
 }
 
-// exact returns the entry as it is sent. An entry that reverses another uses the account and currency of the booked
-// entry, because later facts may differ. inVain is the reason why there is nothing to reverse, or "".
+// exact returns the entry to send. A reversal gets the account and the currency of the booked entry, because later
+// facts may differ. inVain is the reason why there is nothing to reverse, or "".
 func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry, inVain string, err error) {
 	entry = in.For
 	entry.Reverses = cmp.Or(entry.Reverses, in.Effect.Compensates)
@@ -211,10 +212,10 @@ func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry
 	return entry, "", nil
 }
 
-// waits returns a waiting result if another entry must be booked first, and the zero result otherwise. It takes no
-// place at the sink and claims nothing. An entry that a person confirmed does not wait.
+// waits returns a result with state Waits if another entry must be booked first, and the zero result otherwise. It uses
+// no slot of the sink and claims nothing. An entry that a person confirmed does not wait.
 //
-// It checks again after it has recorded the wait, because the first entry may be settled between the two.
+// After it has recorded the wait, it checks again, because the other entry may have been booked before the record.
 func (f *Finance) waits(ctx context.Context, c effect.Call) (effect.Result, error) {
 	if len(c.After) == 0 || c.ByHand != nil {
 		return effect.Result{}, nil
@@ -237,9 +238,9 @@ func (f *Finance) waits(ctx context.Context, c effect.Call) (effect.Result, erro
 
 const waitsFor = "waits for "
 
-// Limits of the wait between two checks. The run is woken if the first entry is settled, or if the run of that entry
-// ends. A run that was terminated in Temporal sends no signal, so the entry also polls. Each poll adds events to
-// the history, so the interval grows with the time waited.
+// These constants limit the delay between two checks of a waiting entry. The run also gets a signal when the other
+// entry is booked, but a terminated run sends no signal. Each check adds events to the history, so the delay grows with
+// the time waited.
 const (
 	leastWait = 5 * time.Second
 	mostWait  = 10 * time.Minute

@@ -18,12 +18,12 @@ func (b *bundle) finance(url string) *activities.Finance {
 	return &activities.Finance{Effects: b.effects, Facts: billing.New(b.pool), Sinks: map[string]activities.Sink{"live": sink(url)}}
 }
 
-// payment is the entry of a paid invoice.
+// payment returns the entry of a paid invoice.
 func payment(invoice string) activities.EffectInput[activities.Entry] {
 	start := time.Date(2026, 3, 1, 1, 0, 0, 0, time.FixedZone("CET", 3600))
 	return activities.EffectInput[activities.Entry]{Effect: call("finance-entry", invoice), For: activities.Entry{
 		Kind: activities.PaymentEntry, Mode: "live", Account: "acme", Object: invoice, Invoice: invoice, Subscription: "sub_1", Plan: "pro",
-		Amount: 4900, Tax: 783, Currency: "usd", How: "charge", PeriodStart: start, PeriodEnd: start.AddDate(0, 1, 0), OccurredAt: start.Add(time.Minute),
+		Amount: 4900, Tax: 783, Currency: "usd", Method: "charge", PeriodStart: start, PeriodEnd: start.AddDate(0, 1, 0), OccurredAt: start.Add(time.Minute),
 	}}
 }
 
@@ -36,7 +36,7 @@ func TestPostEntry_WhatIsSent(t *testing.T) {
 		Method: "POST", Path: "/entries", Key: in.Effect.Key, Authorization: "Bearer token", ContentType: "application/json", Applied: true,
 		Pawl: map[string]string{"Pawl-Mode": "live"}, CloudEvent: map[string]string{},
 		Body: `{"kind":"payment","mode":"live","account":"acme","object":"in_1","invoice":"in_1","subscription":"sub_1","plan":"pro",` +
-			`"amount":4900,"tax":783,"currency":"usd","cash":4900,"how":"charge",` +
+			`"amount":4900,"tax":783,"currency":"usd","cash":4900,"method":"charge",` +
 			`"period_start":"2026-03-01T00:00:00Z","period_end":"2026-04-01T00:00:00Z","occurred_at":"2026-03-01T00:01:00Z"}`,
 	}
 	if got := s.Requests(); !reflect.DeepEqual(got, []activitiestest.Request{want}) {
@@ -57,8 +57,8 @@ func TestPostEntry_WhatIsSent(t *testing.T) {
 	}
 }
 
-// A reversal takes back what was booked: under its account, with its tax and its settlement, whatever has become known
-// since. Of what was never booked there is nothing to take back.
+// A reversal reverses the booked entry, with its account, tax and settlement, even if other values are known since. If
+// nothing was booked, nothing is reversed.
 func TestPostEntry_Reversal_TakesBackWhatWasBooked(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
@@ -75,7 +75,7 @@ func TestPostEntry_Reversal_TakesBackWhatWasBooked(t *testing.T) {
 		return in
 	}
 	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_1", 5831))
-	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_2", 5000)) // a part of what its charge had told
+	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_2", 5000)) // a part of the amount that its charge had reported
 	leftOut, skipped := refund, reversal("re_3", 5831)
 	leftOut.Effect = call("refund-entry", "re_3")
 	must(b, effect.Skipped, (&activities.Finance{Effects: b.effects}).PostEntry, leftOut)

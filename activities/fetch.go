@@ -25,7 +25,7 @@ type Objects struct {
 	Policy effect.Policy
 	Now    func() time.Time
 
-	// denied holds, by source, the time at which Stripe last refused its key access to settlements.
+	// denied maps a source to the time at which Stripe last refused the source's key access to settlements.
 	denied sync.Map
 }
 
@@ -47,30 +47,28 @@ type Wanted struct {
 	// List is set if the event contains only a part of a list. If the rest cannot be fetched within [listPatience],
 	// the known part is used.
 	List bool `json:",omitempty"`
-	// Shown is the fact of the event about a subscription. The fetched state must not be older.
+	// Shown is the fact about a subscription in the event. The fetched state must not be older than this fact.
 	Shown *fact.Fact `json:",omitempty"`
 	// OfInvoice is set if Object is an invoice and its payments are wanted.
 	OfInvoice bool `json:",omitempty"`
-	// After is a second that must have passed before the request. Zero means no wait.
+	// After is the time after which the object may be fetched. Zero means at once.
 	After time.Time
 }
 
-// FetchedObject is the part of an answer that the ledger keeps.
+// FetchedObject is the part of the provider's response that the ledger stores.
 type FetchedObject struct{ Facts []fact.Fact }
 
-// settled is the wait after a second has passed, before its final state is fetched: clocks differ, and Stripe's
-// replicas need time to catch up.
+// settled is the time between [Wanted].After and the request: clocks differ, and Stripe's API can be behind the events.
 const settled = 2 * time.Second
 
-// lag is how long FetchObject retries if Stripe does not return the object: the API can lag behind the events and
-// return 404.
+// lag is how long FetchObject retries if Stripe returns 404, because Stripe's API can be behind the events.
 const lag = 5 * time.Minute
 
-// listPatience is how long an event waits for the rest of a list. The effects of the known part have priority.
+// listPatience is how long a run waits for the rest of a list. After that, it executes the effects of the known part.
 const listPatience = 30 * time.Second
 
-// FetchObject fetches one object. The result's Value is a [FetchedObject]. If the response is older than the known
-// state, FetchObject retries.
+// FetchObject fetches one object. The Value of the result is a [FetchedObject]. If the returned state is older than the
+// known state, FetchObject retries.
 //
 // If Stripe still does not return the object after [lag], the effect is refused: the key may belong to another
 // account or mode, which only a person can check. [Wanted.mayBeAbsent] lists the exceptions.
@@ -79,7 +77,7 @@ func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effe
 		return effect.Result{}, err
 	}
 	policy := o.Policy
-	if in.For.List { // the breaker must not delay it
+	if in.For.List { // do not wait while the circuit breaker is open
 		policy.Gate = nil
 	}
 	return o.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
@@ -105,7 +103,7 @@ func (o *Objects) FetchObject(ctx context.Context, in EffectInput[Wanted]) (effe
 	})
 }
 
-// wait waits until the second and the margin [settled] have passed.
+// wait waits until the time [settled] after second.
 func (o *Objects) wait(ctx context.Context, second time.Time) error {
 	if second.IsZero() {
 		return nil
@@ -135,7 +133,7 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *ef
 			"belongs to the account and mode of the event", w.Object)
 	}
 	if class, _ := effect.Classify(err); w.OfInvoice && err != nil && class != ledger.Transient {
-		// Everything else is known, so a missing permission must not block the entry.
+		// The event contains everything else, so a missing permission must not block the entry.
 		reason := "the payments of " + w.Object + " cannot be read: " + err.Error()
 		return FetchedObject{}, &effect.NotWanted{Reason: reason}
 	}
@@ -164,8 +162,9 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *ef
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
 }
 
-// mayBeAbsent reports whether the run continues without the object: the fold can order the changes of a subscription
-// by itself, the payment of an invoice only completes an entry, and Stripe deletes draft invoices.
+// mayBeAbsent reports whether the run can continue without the object. It can if the object only refines known data:
+// the order of a subscription's changes, or the payment of an invoice. It also can for an invoice, because Stripe
+// deletes draft invoices.
 func (w Wanted) mayBeAbsent() bool {
 	if w.Tag != "" {
 		return w.EventType == "invoice.deleted"
@@ -192,8 +191,8 @@ func (w Wanted) ask(ctx context.Context, api *stripe.Client) ([]stripe.Fetched, 
 	return one(found.Fetched, err)
 }
 
-// subject returns the subject of the fetched facts. They get an event ID of their own if the event has facts, so that
-// both are stored. A thin event has no other facts.
+// subject returns the subject of the fetched facts. If the event itself has facts, the fetched facts get another event
+// ID, so that both are stored. A thin event itself has no facts.
 func (w Wanted) subject() fact.Subject {
 	s := w.Subject
 	if w.Tag != "" {
@@ -203,7 +202,7 @@ func (w Wanted) subject() fact.Subject {
 	return s
 }
 
-// noInvoice returns the fact that a payment belongs to no invoice.
+// noInvoice returns a fact which states that a payment belongs to no invoice.
 func (w Wanted) noInvoice(at time.Time) fact.Fact {
 	f := fact.Fact{Subject: w.subject(), Kind: fact.PaymentSeen, Object: w.Object, Rank: fact.RankFetched,
 		Origin: fact.FromFetch, Data: fact.Data{Payment: &fact.Payment{NoInvoice: true}}}
@@ -222,7 +221,7 @@ func (o *Objects) caughtUp(ctx context.Context, w Wanted, answer fact.Fact) erro
 	}
 	if fact.Behind(answer, known) {
 		return &effect.Failure{Class: ledger.Transient, RetryAfter: settled,
-			Err: fmt.Errorf("read %s: Stripe returned an older state than the known one", w.Object)}
+			Err: fmt.Errorf("read %s: Stripe returned a state that is older than the known state", w.Object)}
 	}
 	return nil
 }

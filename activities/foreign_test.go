@@ -18,16 +18,16 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Who may write to Temporal can start any activity with any input. One that does not agree with the receipt is refused
-// for good, and nothing is sent, written or read for it.
+// A client with write access to Temporal can start any activity with any input. An input that does not match the
+// receipt is rejected for good, and nothing is sent, written or read for it.
 func TestActivities_InputNotOfItsReceipt_Refused(t *testing.T) {
 	b := setup(t)
 	sink := activitiestest.NewSink(t)
 	store := billing.New(b.pool)
 	runs := run.NewStore(b.pool, receipt.Options{})
 	t.Cleanup(runs.Close)
-	load := &activities.Billing{Effects: b.effects, Receipts: b.receipts, Facts: store, Consumers: &activities.Consumers{}, Announced: func() {}}
-	relay := &activities.Consumers{Effects: b.effects, Receipts: b.receipts}
+	load := &activities.Billing{Effects: b.effects, Receipts: b.receipts, Facts: store, Destinations: &activities.Destinations{}, Announced: func() {}}
+	relay := &activities.Destinations{Effects: b.effects, Receipts: b.receipts}
 	recorded := &activities.Runs{Log: slog.New(slog.DiscardHandler), Receipts: b.receipts, Runs: runs, Ledger: b.ledger}
 	ours := b.workspaces(sink.URL, targets{})
 	forged := schematest.Ref("test_1")

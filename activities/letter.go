@@ -14,10 +14,11 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/letters"
-	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/money"
 )
 
 // Letter is an e-mail to a customer.
@@ -26,7 +27,7 @@ type Letter struct {
 	Template string
 	Mode     string
 	Account  string
-	// Object is the provider's ID of the subject. The e-mail shows it only if there is no Number.
+	// Object is the provider's ID of the object that the e-mail is about. The e-mail shows it only if Number is "".
 	Object string
 	Number string `json:",omitempty"`
 	// Customer is the provider's customer ID, or the checkout session of a guest. The address is read when the e-mail
@@ -46,7 +47,7 @@ type Letter struct {
 	Because string `json:",omitempty"`
 	// Unpaid is the outcome of a trial without a payment method; see [letters.Content].
 	Unpaid string `json:",omitempty"`
-	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other letters.
+	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other e-mails.
 	DueAt time.Time `json:",omitzero"`
 	// OccurredAt is the time of the event. It is the date of the e-mail.
 	OccurredAt time.Time
@@ -56,17 +57,17 @@ type Letter struct {
 
 // MailSink configures a mail server and the delivery guarantee.
 //
-// If the connection breaks after the final dot, SMTP does not reveal whether the server accepted the e-mail (RFC
-// 1047). The guarantee is therefore configurable. By default it is at most once: such an attempt is uncertain, and a
-// person decides. With AtLeastOnce the e-mail is sent again with the same Message-ID. A relay that deduplicates by a
-// header delivers once: the same e-mail is sent again under the same key during the lifetime of the key.
+// If the connection breaks after the final dot, pawl cannot know whether the server accepted the e-mail (RFC 1047). The
+// guarantee is therefore configurable. By default it is at most once: the effect is uncertain, and a person decides.
+// With AtLeastOnce, pawl sends the e-mail again with the same Message-ID. With KeyHeader, pawl sends it again with the
+// same idempotency key during the lifetime of the key, and the relay deduplicates.
 type MailSink struct {
-	Mailer *Mailer
+	Mailer *smtp.Client
 	From   string
 	// AtLeastOnce repeats an attempt with an unknown outcome.
 	AtLeastOnce bool
-	// KeyHeader is the header in which the relay expects the idempotency key, or "". The policy contains the lifetime
-	// of the key.
+	// KeyHeader is the name of the header in which the mail relay expects the idempotency key, or "". The policy
+	// contains the lifetime of the key.
 	KeyHeader string
 	Policy    effect.Policy
 }
@@ -78,25 +79,27 @@ func (s MailSink) repeats() bool { return s.AtLeastOnce || s.KeyHeader != "" }
 type Mail struct {
 	Effects  *effect.Runner
 	Receipts Receipts
-	// Facts reads addresses, and the state that notices depend on.
+	// Facts reads addresses, and the state that the conditions of notices depend on.
 	Facts   *billing.Store
 	Letters *letters.Set
-	// Sinks are the mail servers by mode. Without a server for the mode, e-mails are skipped.
+	// Sinks are the mail servers by mode. If the mode has no server, e-mails are skipped.
 	Sinks map[string]MailSink
 	Now   func() time.Time
-	// Settle is how long an e-mail about a state waits for other events about the same state; see [Notice.settles].
+	// Settle is how long an e-mail about a state is delayed, because other events may still change that state; see
+	// [Notice.settles].
 	Settle time.Duration
 	// Apart is the minimum time between two e-mails of a [Notice.Series].
 	Apart time.Duration
 }
 
-// sentMail is the ledger's record of an e-mail. It contains no address.
+// sentMail is the result of an e-mail in the ledger. It contains no address.
 type sentMail struct {
 	MessageID string
 }
 
-// SendLetter sends an e-mail to the customer. It skips an e-mail that is switched off, that is no longer true, or
-// that has no recipient address. An e-mail about a state first waits for the state to settle, without a claim.
+// SendLetter sends an e-mail to the customer. It skips the e-mail if it is switched off, if its content is no longer
+// true, or if the customer has no address. It delays an e-mail about a state by [Mail.Settle]; during the delay it
+// holds no claim.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err
@@ -132,14 +135,14 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 			return nil, err
 		}
 		if a.Repeat && sink.KeyHeader != "" && !bytes.Equal(a.Request, sum) {
-			return nil, effect.Doubt("the e-mail, its sender or its address has changed since the first attempt: the " +
-				"relay may refuse it under the same key")
+			return nil, effect.Doubt("the e-mail, its sender or its address has changed since the first attempt, so the mail " +
+				"relay may refuse the changed e-mail, because it has the same key")
 		}
 		pointOfNoReturn := a.Commit
 		if sink.repeats() {
 			pointOfNoReturn = func() error { return nil }
 		}
-		if err := sink.Mailer.Send(ctx, Message{From: sink.From, To: to.Email, Data: message},
+		if err := sink.Mailer.Send(ctx, smtp.Message{From: sink.From, To: to.Email, Data: message},
 			pointOfNoReturn); err != nil {
 			return nil, sink.failure(err)
 		}
@@ -150,8 +153,8 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 // settling is the reason why an e-mail waits.
 const settling = "the e-mail waits until the state has settled"
 
-// unsettled returns how long an e-mail still waits for its state to settle. The wait begins at the receipt of the
-// event or at the due time of a scheduled action, whichever is later.
+// unsettled returns the rest of the delay of an e-mail about a state. The delay begins when the event was received or
+// when the scheduled action was due, whichever is later.
 func (m *Mail) unsettled(ctx context.Context, in EffectInput[Letter]) (time.Duration, error) {
 	if m.Settle == 0 || in.Effect.ByHand != nil || !in.For.Notice.settles() || m.Letters.Off(in.For.Template) {
 		return 0, nil
@@ -167,8 +170,8 @@ func (m *Mail) unsettled(ctx context.Context, in EffectInput[Letter]) (time.Dura
 	return min(m.Settle-now.Sub(since), m.Settle), nil
 }
 
-// wanted returns the recipient and updates the amount of the e-mail. Its error is an [effect.NotWanted] if the e-mail
-// must not be sent.
+// wanted returns the recipient, and updates the amount in the e-mail. If the e-mail must not be sent, the error is an
+// [effect.NotWanted].
 func (m *Mail) wanted(ctx context.Context, call effect.Call, l *Letter) (to billing.Address, err error) {
 	if m.Letters.Off(l.Template) {
 		return to, &effect.NotWanted{Reason: "the e-mail " + l.Template + " is switched off"}
@@ -193,8 +196,8 @@ func (m *Mail) wanted(ctx context.Context, call effect.Call, l *Letter) (to bill
 	return to, nil
 }
 
-// sum returns the hash of the e-mail with its sender and address, for the first attempt. It is nil if the e-mail is
-// not sent.
+// sum returns the hash of the e-mail with its sender and address. It returns nil if the e-mail is not sent. The ledger
+// stores the hash of the first attempt.
 func (m *Mail) sum(ctx context.Context, in EffectInput[Letter], sink MailSink) ([]byte, error) {
 	letter := in.For
 	to, err := m.wanted(ctx, in.Effect, &letter)
@@ -212,18 +215,18 @@ func (m *Mail) sum(ctx context.Context, in EffectInput[Letter], sink MailSink) (
 	return []byte(`"` + hex.EncodeToString(hash[:]) + `"`), nil
 }
 
-// failure makes an unknown outcome retryable if the guarantee is at least once. The failure stays unanswered, so that
-// a correction follows even if a later attempt is refused.
+// failure makes an unknown outcome retryable if s.repeats. The failure stays unanswered, so that a correction is sent
+// even if a later attempt is refused.
 func (s MailSink) failure(err error) error {
 	if class, _ := effect.Classify(err); class == ledger.Ambiguous && s.repeats() {
 		return &effect.Failure{Class: ledger.Transient, Unanswered: true,
-			Err: errors.New("outcome unknown, sending again"), Detail: err.Error()}
+			Err: errors.New("the outcome is unknown; the e-mail is sent again"), Detail: err.Error()}
 	}
 	return err
 }
 
-// compose renders the message. It depends only on the e-mail and the address, so a repeat has the same bytes. go-mail
-// rejects addresses that would inject headers.
+// compose renders the message. The result depends only on the e-mail and the address, so every attempt has the same
+// bytes. go-mail rejects addresses that would inject headers.
 func (m *Mail) compose(l Letter, to billing.Address, sink MailSink, messageID, key string) ([]byte, error) {
 	subject, text, err := m.write(l, to)
 	if err != nil {
@@ -261,7 +264,7 @@ func (m *Mail) write(l Letter, to billing.Address) (subject, text string, err er
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {
-		content.Amount = stripe.Money(l.Amount, l.Currency)
+		content.Amount = money.Format(l.Amount, l.Currency)
 	}
 	return m.Letters.Write(l.Template, content)
 }

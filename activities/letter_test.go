@@ -21,6 +21,7 @@ import (
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/letters"
+	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
@@ -36,14 +37,14 @@ func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities
 	return &activities.Mail{
 		Effects: b.effects, Receipts: b.receipts, Facts: billing.New(b.pool), Letters: set, Now: func() time.Time { return known },
 		Sinks: map[string]activities.MailSink{"live": {
-			Mailer: &activities.Mailer{Address: box.Address, TLS: activities.NoTLS, Roots: box.Roots},
+			Mailer: &smtp.Client{Address: box.Address, TLS: smtp.NoTLS, Roots: box.Roots},
 			From:   "Pawl <billing@pawl.test>", AtLeastOnce: atLeastOnce,
 			Policy: effect.Policy{Timeout: time.Second, Retries: retries},
 		}},
 	}
 }
 
-// told keeps the address that an invoice's event tells.
+// told stores the address in an invoice's event.
 func (b *bundle) told(email string) { b.toldBy(invoice(email)) }
 
 func (b *bundle) toldBy(body string) {
@@ -57,7 +58,7 @@ func (b *bundle) toldBy(body string) {
 	}
 }
 
-// letterAbout is a letter to cus_1.
+// letterAbout returns an e-mail to cus_1.
 func letterAbout(template string) activities.EffectInput[activities.Letter] {
 	start := time.Unix(1772323200, 0).UTC()
 	return activities.EffectInput[activities.Letter]{Effect: call(template, "in_1"), For: activities.Letter{
@@ -108,7 +109,7 @@ func TestSendLetter_WhatArrives(t *testing.T) {
 	}
 }
 
-// takenUnanswered sends a mail, at least once, that is taken and whose answer is lost.
+// takenUnanswered sends an at-least-once e-mail that the server accepts without a response.
 func (b *bundle) takenUnanswered() (*activitiestest.Mailbox, *activities.Mail, activities.EffectInput[activities.Letter]) {
 	b.Helper()
 	box := activitiestest.NewMailbox(b.T, false)
@@ -121,7 +122,7 @@ func (b *bundle) takenUnanswered() (*activitiestest.Mailbox, *activities.Mail, a
 	return box, m, in
 }
 
-// A mail that is sent again is the same mail: a reader's program shows it once.
+// A repeated e-mail has the same Message-ID, so that mail clients can show it once.
 func TestSendLetter_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
 	b := setup(t)
 	box, m, in := b.takenUnanswered()
@@ -132,7 +133,7 @@ func TestSendLetter_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
 	}
 }
 
-// The first mail is in the customer's box, whatever its repeat is told: a compensation sends a correction.
+// The customer has the first e-mail, even if its repeat is rejected: a compensation sends a correction.
 func TestSendLetter_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
 	b := setup(t)
 	box, m, in := b.takenUnanswered()
@@ -141,15 +142,15 @@ func TestSendLetter_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
 	if len(box.Mails()) != 1 || !got.MayHaveHappened() {
 		t.Errorf("%d mails, result %+v; want one, and that it is known", len(box.Mails()), got)
 	}
-	in.Effect.Round = got.Round + 1 // an operator's retry is the same mail
+	in.Effect.Round = got.Round + 1 // an operator's retry is the same e-mail
 	must(b, effect.Done, m.SendLetter, in)
 	if mails := box.Mails(); len(mails) != 2 || mails[0].Data != mails[1].Data {
 		t.Errorf("mails %+v, want the same one twice", mails)
 	}
 }
 
-// A relay that deduplicates by a header gets a mail in doubt again, with the same bytes and the same key, and
-// delivers it once. A changed mail, or one whose key the relay has forgotten, waits for a person.
+// If the relay deduplicates by a header, an uncertain e-mail is sent again with the same bytes and the same key, and
+// delivered once. A changed e-mail, or one whose key has expired at the relay, waits for a person.
 func TestSendLetter_KeyHeader_SentAgainAndDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	const header = "Resend-Idempotency-Key"
@@ -181,7 +182,7 @@ func TestSendLetter_KeyHeader_SentAgainAndDeliveredOnce(t *testing.T) {
 			tt.meanwhile(b, &in)
 			must(b, tt.state, m.SendLetter, in)
 			mails, delivered := box.Mails(), map[string]string{}
-			for _, mail := range mails { // as the relay does
+			for _, mail := range mails { // like the relay
 				if key := mail.Header(header); delivered[key] == "" {
 					delivered[key] = mail.Data
 				} else if delivered[key] != mail.Data {
@@ -195,7 +196,8 @@ func TestSendLetter_KeyHeader_SentAgainAndDeliveredOnce(t *testing.T) {
 	}
 }
 
-// A worker dies at a mail: only one that had to mark the final dot cannot have sent it.
+// A worker dies while it sends an e-mail: only an e-mail that requires the mark before the final dot cannot have been
+// sent.
 func TestSendLetter_DiedThenRefused(t *testing.T) {
 	t.Parallel()
 	for name, atLeastOnce := range map[string]bool{"at most once": false, "at least once": true} {
@@ -225,12 +227,12 @@ func wantAgain(t *testing.T, err error) {
 	}
 }
 
-// Every way in which an SMTP transaction can break, and what is then known about the mail.
+// Every failure of an SMTP transaction, and the resulting state of the e-mail.
 func TestSendLetter_EveryBreak(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		cue activitiestest.Break
-		// state is what the effect came to; "" is tried again, and succeeds.
+		// state is the resulting state of the effect; "" means that it is retried and succeeds.
 		state effect.State
 		mails int
 	}{
@@ -269,37 +271,6 @@ func TestSendLetter_EveryBreak(t *testing.T) {
 				t.Errorf("%d mails, want %d", got, tt.mails)
 			}
 		})
-	}
-}
-
-// A message that breaks off before its final dot is no message, however much of it was sent.
-func TestMailer_CutInTheMiddle_NotTaken(t *testing.T) {
-	t.Parallel()
-	box := activitiestest.NewMailbox(t, false)
-	box.Next(activitiestest.Break{At: activitiestest.AtMessage})
-	m := activities.Mailer{Address: box.Address, TLS: activities.NoTLS}
-	long := "Subject: long\r\n\r\n" + strings.Repeat("a line that fills what a connection buffers\r\n", 1<<18)
-	marked := false
-	err := m.Send(t.Context(), activities.Message{From: "a@pawl.test", To: "b@example.com", Data: []byte(long)}, func() error { marked = true; return nil })
-	if class, _ := effect.Classify(err); err == nil || class != "transient" || marked {
-		t.Errorf("error %v of class %s, marked %v; want a transient one before the mark", err, class, marked)
-	}
-	if got := box.Mails(); len(got) != 0 {
-		t.Errorf("%d mails were taken", len(got))
-	}
-}
-
-func TestMailer_MarkRefused_DotNotSent(t *testing.T) {
-	t.Parallel()
-	box := activitiestest.NewMailbox(t, false)
-	m := activities.Mailer{Address: box.Address, TLS: activities.NoTLS}
-	refused := errors.New("taken over")
-	err := m.Send(t.Context(), activities.Message{From: "a@pawl.test", To: "b@example.com", Data: []byte(strings.Repeat("x", 100))}, func() error { return refused })
-	if !errors.Is(err, refused) {
-		t.Errorf("error %v, want the mark's", err)
-	}
-	if got := box.Mails(); len(got) != 0 {
-		t.Errorf("%d mails were taken", len(got))
 	}
 }
 
@@ -355,7 +326,7 @@ func TestSendLetter_Addresses(t *testing.T) {
 	}
 }
 
-// A letter goes to the customer's address, whatever it is about, and without the body of any event.
+// An e-mail is sent to the customer's address, for any subject, and without the stored payload of an event.
 func TestSendLetter_NoBodyHeld_Sent(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
@@ -378,43 +349,7 @@ func TestSendLetter_NoBodyHeld_Sent(t *testing.T) {
 	}
 }
 
-func TestMailer_TLS(t *testing.T) {
-	t.Parallel()
-	mail := activities.Message{From: "a@pawl.test", To: "b@example.com", Data: []byte("Subject: x\r\n\r\n" + strings.Repeat("x", 100))}
-	for name, tt := range map[string]struct {
-		secure, trusted bool
-		password        string
-		sent            bool
-		class           string
-	}{
-		"encrypted and authenticated": {secure: true, trusted: true, password: "secret", sent: true},
-		"wrong password":              {secure: true, trusted: true, password: "wrong", class: "transient"},
-		"stripped":                    {secure: false, password: "secret", class: "transient"},
-		"somebody's certificate":      {secure: true, trusted: false, password: "secret", class: "transient"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			box := activitiestest.NewMailbox(t, tt.secure)
-			m := activities.Mailer{Address: box.Address, TLS: activities.StartTLS, Username: "pawl", Password: tt.password}
-			if tt.trusted {
-				m.Roots = box.Roots
-			}
-			err := m.Send(t.Context(), mail, func() error { return nil })
-			mails := box.Mails()
-			if !tt.sent {
-				if class, _ := effect.Classify(err); err == nil || string(class) != tt.class || len(mails) != 0 {
-					t.Errorf("error %v of class %s, %d mails; want a %s one and nothing sent", err, class, len(mails), tt.class)
-				}
-				return
-			}
-			if err != nil || len(mails) != 1 || !mails[0].TLS || mails[0].User != "pawl" {
-				t.Errorf("mails %+v, %v", mails, err)
-			}
-		})
-	}
-}
-
-// Names of others stand in a letter as text, and add neither headers nor lines to it.
+// Names from outside are plain text in an e-mail, and add neither headers nor lines.
 func TestSendLetter_WhatComesFromOutside_IsText(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)

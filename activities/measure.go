@@ -39,7 +39,7 @@ func (m *Measures) finished(ctx context.Context, in FinishRunInput, apiVersion s
 	m.run.Record(ctx, time.Since(in.StartedAt).Seconds(), labels)
 	if received := in.ReceivedAt(); !received.IsZero() && in.ResetOf == "" && in.Replay == nil {
 		m.whole.Record(ctx, time.Since(received).Seconds(), labels,
-			metric.WithAttributes(attribute.Bool("held", in.Held)))
+			metric.WithAttributes(attribute.Bool("waited", in.Held)))
 	}
 	m.leaves(ctx, in.Ref, apiVersion, in.Status)
 }

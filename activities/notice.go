@@ -9,25 +9,27 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Notice is the condition under which an e-mail is true. It is checked right before sending, while no other e-mail
-// about the same object is being sent. So no e-mail is sent after a known fact has made it untrue or after a newer
-// e-mail.
+// Notice is the condition under which the content of an e-mail is true. SendLetter checks it right before sending,
+// while it sends no other e-mail about the same object. So pawl sends no e-mail that a known fact has made untrue, and
+// no older e-mail after a newer one.
 type Notice struct {
 	While While
-	// Subscription is the subject, or the subscription of the invoice, if any.
+	// Subscription is the subscription that the e-mail is about, or the subscription of the invoice. It may be "".
 	Subscription string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
-	// Attempt is the failed attempt of an invoice. Version is the announced version of the subscription.
+	// Attempt is the number of the failed attempt to pay the invoice. Version is the version of the subscription that
+	// the e-mail describes.
 	Attempt int   `json:",omitempty"`
 	Version int64 `json:",omitempty"`
-	// Since is when the e-mail became true. Until is when it expires; zero means never.
+	// Since is when the content of the e-mail became true. Until is when the e-mail expires; zero means never.
 	Since time.Time `json:",omitzero"`
 	Until time.Time `json:",omitzero"`
-	// Series lists key prefixes of e-mails with the same message. [Mail.Apart] limits how often one of them is sent.
+	// Series lists the key prefixes of e-mails with the same message. [Mail.Apart] is the minimum time between two of
+	// them.
 	Series []string `json:",omitempty"`
 }
 
-// While is a kind of [Notice].
+// While is the kind of condition in a [Notice].
 type While string
 
 // The kinds of notices.
@@ -46,9 +48,9 @@ const (
 	WhileWithoutAccess While = "without_access"
 )
 
-// settles reports whether an e-mail waits for other events about its state. The next event can change the state of an
-// account: a switch to another subscription is two events, in any order. An overdue invoice may have been paid by an
-// event that arrives later. E-mails about a failed attempt or a future date do not wait.
+// settles reports whether an e-mail is delayed because other events may still change its state. For example, a switch
+// to another subscription is two events in any order, and an event may arrive late that reports the payment of an
+// overdue invoice. E-mails about a failed attempt or a future date are not delayed.
 func (n *Notice) settles() bool {
 	if n == nil {
 		return false
@@ -57,7 +59,7 @@ func (n *Notice) settles() bool {
 	return overdue || n.While == WhileNewest || n.While == WhileAccessEnds || n.While == WhileWithoutAccess
 }
 
-// about returns the lock name of an e-mail's subject. One notice per subject is sent at a time.
+// about returns the name of a lock. Two notices with the same lock name are not sent at the same time.
 func (l Letter) about() string {
 	if len(l.Notice.Series) > 0 {
 		return "notices:" + l.Mode + ":" + l.Notice.Series[0]
@@ -65,8 +67,8 @@ func (l Letter) about() string {
 	return "notices:" + l.Mode + ":" + cmp.Or(l.Notice.Invoice, l.Notice.Subscription)
 }
 
-// untrue returns the reason why an e-mail is no longer true, or "". It updates the amount of a payment request:
-// credits and partial payments may have reduced it since it was planned.
+// untrue returns the reason why the content of an e-mail is no longer true, or "". It updates the amount in a request
+// for payment, which credits and partial payments may have reduced.
 func (m *Mail) untrue(ctx context.Context, l *Letter) (why string, err error) {
 	n := l.Notice
 	if n == nil {
@@ -78,7 +80,7 @@ func (m *Mail) untrue(ctx context.Context, l *Letter) (why string, err error) {
 	if len(n.Series) > 0 {
 		sent, err := m.Facts.ToldSince(ctx, n.Series, m.Now().Add(-m.Apart))
 		if err != nil || sent {
-			return "an e-mail of the same series was sent within policy.apart", err
+			return "an e-mail of the same series was sent within policy.dunning_min_interval", err
 		}
 	}
 	var s fold.Subscription

@@ -16,13 +16,15 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/activities/letters"
-	"github.com/pawlhq/pawl/activities/stripe"
+	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/schema/notice"
 )
 
-// NotifySink sends notifications to one recipient: by e-mail if Mailer is set, else by a POST to URL.
+// NotifySink sends notifications to one recipient: by e-mail if Mailer is set, and otherwise by a POST to URL.
 type NotifySink struct {
 	// Name begins with "notify:".
 	Name   string
@@ -31,7 +33,7 @@ type NotifySink struct {
 	Client *http.Client
 	// Slack selects Slack's message format instead of JSON.
 	Slack    bool
-	Mailer   *Mailer
+	Mailer   *smtp.Client
 	From, To string
 	// PagesOnly drops every notification that is not a page.
 	PagesOnly bool
@@ -46,12 +48,12 @@ type NotifySinks struct {
 	Notices *notice.Store
 }
 
-// recordNotice bounds the recording of a sent notification.
+// recordNotice is the timeout for recording a sent notification.
 const recordNotice = 5 * time.Second
 
-// SendNext sends the next notification of a sink and reports whether there was one. If the process dies between
-// sending and recording, the notification is sent again after the lease, under the same key. The error concerns
-// pawl's database.
+// SendNext sends the next notification of a sink and reports whether there was one. If the process dies between sending
+// and recording, the notification is sent again with the same key after the lease. An error means a failure of pawl's
+// database.
 func (n *NotifySinks) SendNext(ctx context.Context, s NotifySink) (found bool, err error) {
 	m, found, err := n.Notices.Take(ctx, s.Name, s.Policy.Timeout+2*recordNotice)
 	if err != nil || !found {
@@ -74,20 +76,21 @@ func (n *NotifySinks) SendNext(ctx context.Context, s NotifySink) (found bool, e
 
 // Tell sends a notification once. Errors contain only the host, because the URL may be a secret.
 func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
-	m.What, m.Command = letters.Line(m.What), letters.Line(m.Command)
+	m.Message, m.Command = letters.Line(m.Message), letters.Line(m.Command)
 	if s.Mailer != nil {
 		data, err := s.compose(m)
 		if err != nil {
 			return effect.Fault("compose the e-mail: %w", err)
 		}
-		// A duplicate e-mail is better than a lost one.
-		return s.Mailer.Send(ctx, Message{From: s.From, To: s.To, Data: data}, func() error { return nil })
+		// Ignore the point of no return: a duplicate e-mail is better than a lost e-mail.
+		return s.Mailer.Send(ctx, smtp.Message{From: s.From, To: s.To, Data: data}, func() error { return nil })
 	}
 	body, err := json.Marshal(s.body(m))
 	if err != nil {
 		return effect.Fault("encode the message: %w", err)
 	}
-	got, err := call(ctx, s.Client, http.MethodPost, s.URL, headerOf(headerText(m.Key), s.Token), body)
+	header := httpcall.Header(httpcall.HeaderText(m.Key), s.Token)
+	got, err := httpcall.Do(ctx, s.Client, http.MethodPost, s.URL, header, body)
 	if got == nil {
 		return err
 	}
@@ -99,7 +102,7 @@ func (s NotifySink) Tell(ctx context.Context, m notice.Message) error {
 
 func (s NotifySink) body(m notice.Message) any {
 	if s.Slack {
-		// docs.slack.dev/messaging/formatting-message-text: these three are escaped
+		// Slack requires these three escapes (docs.slack.dev/messaging/formatting-message-text).
 		escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
 		return map[string]string{"text": "*" + escape(subject(m)) + "*\n" + escape(s.text(m))}
 	}
@@ -112,10 +115,10 @@ func subject(m notice.Message) string {
 	if m.Over != nil {
 		word = "over"
 	}
-	return fmt.Sprintf("[pawl %s] %s", word, m.What)
+	return fmt.Sprintf("[pawl %s] %s", word, m.Message)
 }
 
-// text returns the lines after the subject: since when, the money, and what to do.
+// text returns the lines after the subject: since when the condition exists, the amounts, and the action to take.
 func (s NotifySink) text(m notice.Message) string {
 	const at = "2006-01-02 15:04 MST"
 	lines := []string{"since " + m.Since.UTC().Format(at)}
@@ -124,7 +127,7 @@ func (s NotifySink) text(m notice.Message) string {
 	}
 	var sums []string
 	for _, currency := range slices.Sorted(maps.Keys(m.Money)) {
-		sums = append(sums, stripe.Money(m.Money[currency], currency))
+		sums = append(sums, money.Format(m.Money[currency], currency))
 	}
 	if len(sums) > 0 {
 		lines = append(lines, "money: "+strings.Join(sums, " + "))
@@ -145,7 +148,7 @@ func (s NotifySink) compose(m notice.Message) ([]byte, error) {
 	msg.SetMessageIDWithValue(messageID(m.Key, s.From))
 	msg.SetDateWithValue(m.At)
 	msg.Subject(subject(m))
-	msg.SetBodyString(mail.TypeTextPlain, m.What+"\n\n"+s.text(m)+"\n")
+	msg.SetBodyString(mail.TypeTextPlain, m.Message+"\n\n"+s.text(m)+"\n")
 	var out bytes.Buffer
 	if _, err := msg.WriteTo(&out); err != nil {
 		return nil, err

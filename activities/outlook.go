@@ -16,24 +16,24 @@ import (
 )
 
 // Outlooks opens previews of activities. A preview sends nothing to outside systems. It writes to pawl's database to
-// compute the consequences, and rolls the writes back.
+// compute the results, and rolls the writes back.
 //
-// The receivers are the ones of a worker. Their effect runners are unused and may be nil.
+// Its fields are the receivers of a worker. Their effect runners are unused and may be nil.
 type Outlooks struct {
-	DB         *pgxpool.Pool
-	Billing    *Billing
-	Consumers  *Consumers
-	Workspaces *Workspaces
-	Finance    *Finance
-	Mail       *Mail
-	Objects    *Objects
+	DB           *pgxpool.Pool
+	Billing      *Billing
+	Destinations *Destinations
+	Workspaces   *Workspaces
+	Finance      *Finance
+	Mail         *Mail
+	Objects      *Objects
 }
 
-// outlookPatience bounds the wait of a preview for a lock that a run holds. A preview holds the locks of one event's
-// facts until it is closed.
+// outlookPatience is the maximum wait of a preview for a lock that a run holds. A preview itself holds the locks of one
+// event's facts until it is closed.
 const outlookPatience = 3 * time.Second
 
-// Open begins the preview of one run. The caller ends it with [Outlook.Close].
+// Open begins the preview of one run. The caller must call [Outlook.Close].
 func (o *Outlooks) Open(ctx context.Context) (*Outlook, error) {
 	tx, err := o.DB.Begin(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ type Outlook struct {
 	of    *Outlooks
 	tx    pgx.Tx
 	state *billing.Store
-	// held contains the sinks that are down or paused. It is nil until the first forecast reads it.
+	// held contains the sinks that are down or paused. The first forecast reads it from the database.
 	held map[string]effect.Holding
 }
 
@@ -63,17 +63,17 @@ func (l *Outlook) Close() {
 	_ = l.tx.Rollback(ctx) // if this fails, Postgres rolls back when the connection ends
 }
 
-// LoadFacts is [Billing.LoadFacts], which changes nothing.
+// LoadFacts calls [Billing.LoadFacts], which changes nothing.
 func (l *Outlook) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsResult, error) {
 	return l.of.Billing.LoadFacts(ctx, in)
 }
 
-// LoadRelay is [Consumers.LoadRelay], which changes nothing.
+// LoadRelay calls [Destinations.LoadRelay], which changes nothing.
 func (l *Outlook) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayResult, error) {
-	return l.of.Consumers.LoadRelay(ctx, in)
+	return l.of.Destinations.LoadRelay(ctx, in)
 }
 
-// Correct is [billing.Correct].
+// Correct calls [billing.Correct].
 func (l *Outlook) Correct(ctx context.Context, mode, object string, at time.Time) ([]fold.Correction, error) {
 	return billing.Correct(ctx, l.tx, mode, object, at)
 }
@@ -86,9 +86,8 @@ func (l *Outlook) Standings(ctx context.Context, keys []string) (map[string]effe
 // Forecast is the result that an effect would have now if the outside system accepted its request.
 type Forecast struct {
 	effect.Result
-	// WaitsFor is the reason why the effect would wait: its sink is down or paused (with the consequence if that
-	// lasts too long), another entry comes first, or the state of an e-mail has to settle. It is "" if the effect
-	// does not wait.
+	// WaitsFor is the reason why the effect would wait, or "". The sink is down or paused, another entry must be booked
+	// first, or the e-mail is delayed because its state may still change.
 	WaitsFor string
 	// Asks is set for an entry if its settlement is fetched from the provider first.
 	Asks bool
@@ -210,26 +209,26 @@ func (l *Outlook) WriteLetter(ctx context.Context, in EffectInput[Letter]) (w Wr
 	return w, err
 }
 
-// ForecastTask is the forecast of each activity of [Tasks]: it is done.
+// ForecastTask is the forecast of the activities of [Tasks]. They always succeed.
 func (l *Outlook) ForecastTask(ctx context.Context, in EffectInput[Task]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, effect.Policy{}, func() (any, error) { return nil, nil })
 }
 
-// ForecastRelay is the forecast of [Consumers.RelayEvent].
+// ForecastRelay is the forecast of [Destinations.RelayEvent].
 func (l *Outlook) ForecastRelay(ctx context.Context, in EffectInput[Delivery]) (Forecast, error) {
-	return l.forecast(ctx, in.Effect, l.of.Consumers.ByName[in.For.Consumer].Policy, func() (any, error) {
-		_, err := l.of.Consumers.held(ctx, in)
+	return l.forecast(ctx, in.Effect, l.of.Destinations.ByName[in.For.Destination].Policy, func() (any, error) {
+		_, err := l.of.Destinations.held(ctx, in)
 		return nil, err
 	})
 }
 
-// ForecastFetch is the forecast of [Objects.FetchObject]. The provider's response is unknown: the forecast is done,
-// without a value.
+// ForecastFetch is the forecast of [Objects.FetchObject]. The provider's response is unknown, so the forecast is a
+// result with state Done and without a value.
 func (l *Outlook) ForecastFetch(ctx context.Context, in EffectInput[Wanted]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, l.of.Objects.Policy, func() (any, error) { return nil, nil })
 }
 
-// forecastAt is the forecast of an effect that succeeds if its mode has a sink.
+// forecastAt returns the forecast of an effect that succeeds if its mode has a sink.
 func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.Policy, sinks map[string]S,
 	mode string) (Forecast, error) {
 	return l.forecast(ctx, c, p, func() (any, error) {
@@ -240,8 +239,8 @@ func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.
 	})
 }
 
-// forecast applies the policy of an effect: it is uncertain if the sink has forgotten its key, and it waits if the
-// sink is down or paused. The writes of do are rolled back with the preview.
+// forecast returns the forecast of an effect. The effect is uncertain if the sink has forgotten its key, and it waits
+// if the sink is down or paused. The preview rolls back the writes of do.
 func (l *Outlook) forecast(ctx context.Context, c effect.Call, p effect.Policy, do func() (any, error)) (f Forecast,
 	err error) {
 	states, err := l.Standings(ctx, []string{c.Key})

@@ -6,64 +6,52 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// Subscriber receives internal events as CloudEvents over HTTP. Any 2xx response acknowledges the event.
-type Subscriber struct {
-	Name    string
-	URL     string
-	Token   string
-	Timeout time.Duration
-	// Types selects internal events by type or by prefix ("invoice.*"). Empty means all types.
-	Types []string
-}
-
-// Takes reports whether the subscriber receives events of a type.
-func (s Subscriber) Takes(kind string) bool {
-	noun, _, _ := strings.Cut(kind, ".")
-	return len(s.Types) == 0 || slices.Contains(s.Types, kind) || slices.Contains(s.Types, noun+".*")
-}
-
-// Publisher publishes the outbox to the subscribers: at least once, and in order within an account. Consumers
+// Publisher publishes the outbox to the destinations: at least once, and in order within an account. Destinations
 // deduplicate by the ID of the event. Several publishers may run in parallel.
 type Publisher struct {
-	Outbox      *outbox.Store
-	Subscribers []Subscriber
-	Client      *http.Client
-	Log         *slog.Logger
+	Outbox       *outbox.Store
+	Destinations []Destination
+	Client       *http.Client
+	Log          *slog.Logger
 	// API is the base URL of pawl's API, for links in events. "" omits the links.
 	API string
 
 	once sync.Once
 	wake chan struct{}
 
-	// slow counts the accounts that a round has not waited for. late ends when their outcomes are recorded.
+	// slow counts the accounts with requests that were in progress when their round ended. late waits for the
+	// goroutines that record their outcomes.
 	slow atomic.Int64
 	late sync.WaitGroup
 }
 
 const (
-	// publishBatch limits the events of a round. Their requests run in parallel.
+	// publishBatch is the maximum number of events in a round. Requests for different accounts run in parallel.
 	publishBatch = 64
-	// publishPoll is the interval that finds events of other processes. An event of this process wakes the publisher.
+	// publishPoll is the interval at which the publisher reads the outbox, to find events of other processes. For an
+	// event of this process, Wake is called.
 	publishPoll = 500 * time.Millisecond
-	// publishPace is the minimum time between the starts of two rounds. Under load, one round then takes and records
-	// the events of several transactions. A single event does not wait for it.
+	// publishPace is the minimum time between the starts of two rounds. Under load, one round then publishes the events
+	// of several transactions.
 	publishPace = 20 * time.Millisecond
-	// publishPatience is how long a round waits for its slowest request. Other accounts then continue. Without it,
-	// one account with an unresponsive subscriber blocked all of them for a timeout.
+	// publishPatience is how long a round waits for its slowest request. Without this limit, a destination that does
+	// not respond for one account would block all accounts.
 	publishPatience = 250 * time.Millisecond
-	// publishRecord bounds the recording of deliveries.
+	// publishRecord is the timeout for recording deliveries.
 	publishRecord = 5 * time.Second
-	// publishBackoff is the longest delay before a rejected event is sent again.
+	// publishBackoff is the maximum delay before a rejected event is sent again.
 	publishBackoff = 5 * time.Minute
+	// publishPaused is the delay before the publisher tries again to send an event to a paused destination.
+	publishPaused = 5 * time.Second
 )
 
 func (p *Publisher) waker() chan struct{} {
@@ -91,9 +79,9 @@ func (p *Publisher) Run(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			p.Log.WarnContext(ctx, "publishing the outbox failed, trying again", "error", err)
+			p.Log.WarnContext(ctx, "outbox not published; the publisher retries", "error", err)
 		}
-		if !more || err != nil { // a round takes a few events per account: there may be more
+		if !more || err != nil { // a round publishes only a few events per account, so there may be more
 			select {
 			case <-ctx.Done():
 				return
@@ -160,18 +148,17 @@ func (p *Publisher) publishInOrder(ctx context.Context, queue []outbox.Event) (s
 	return settled
 }
 
-// leave records the results of n accounts as they arrive, batching the ones that arrive together. Until then their
-// leases keep the events from being taken again.
+// leave records the results of n accounts as they arrive. Until then, leases prevent that the events are sent again.
 func (p *Publisher) leave(ctx context.Context, results <-chan []outbox.Settled, n int) {
 	p.slow.Add(int64(n))
 	p.late.Go(func() {
 		for n > 0 {
 			settled, accounts := <-results, 1
-			for ; len(results) > 0; accounts++ { // this is the only receiver
+			for ; len(results) > 0; accounts++ { // no other goroutine receives
 				settled = append(settled, <-results...)
 			}
 			if err := p.record(ctx, settled); err != nil {
-				p.Log.WarnContext(ctx, "published events not recorded, they will be sent again", "count", len(settled),
+				p.Log.WarnContext(ctx, "published events not recorded; they will be sent again", "count", len(settled),
 					"error", err)
 			}
 			n -= accounts
@@ -191,49 +178,56 @@ func (p *Publisher) record(ctx context.Context, settled []outbox.Settled) error 
 	return p.Outbox.Settle(ctx, settled)
 }
 
-// lease outlasts a round: publishPatience, every subscriber's timeout, and the recording. If a publisher is killed,
-// its accounts wait this long.
+// lease returns the lease of an account. It is longer than a round: publishPatience, the timeouts of all destinations,
+// and the recording. If a publisher is killed, nothing is published for its accounts until the lease ends.
 func (p *Publisher) lease() time.Duration {
 	lease := publishPatience + publishRecord
-	for _, s := range p.Subscribers {
-		lease += s.Timeout
+	for _, d := range p.Destinations {
+		lease += d.Policy.Timeout
 	}
 	return lease
 }
 
-// publish sends an event to the subscribers that select its type and have not received it yet.
+// publish sends an event to the destinations that select its type and have not received it yet.
 func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 	ctx = event.WithTrace(ctx, e.Trace)
 	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
-	for _, s := range p.Subscribers {
-		if e.OnlyTo != "" && e.OnlyTo != s.Name || !s.Takes(e.Type) || slices.Contains(e.DeliveredTo, s.Name) {
+	for _, d := range p.Destinations {
+		if e.OnlyTo != "" && e.OnlyTo != d.Name || !d.Takes(e.Type) || slices.Contains(e.DeliveredTo, d.Name) {
 			continue
 		}
-		if err := p.post(ctx, s, e); err != nil {
+		if _, paused := d.Policy.Gate.Paused(); paused { // a pause is not an error of the destination
+			settled.Published, settled.RetryIn = false, max(settled.RetryIn, publishPaused)
+			continue
+		}
+		if err := p.post(ctx, d, e); err != nil {
 			settled.Published = false
-			settled.Error = fmt.Sprintf("subscriber %s: %v", s.Name, err)
+			settled.Error = fmt.Sprintf("destination %s: %v", d.Name, err)
 			settled.RetryIn = min(time.Second<<min(max(e.Attempts-1, 0), 16), publishBackoff)
-			p.Log.WarnContext(ctx, "subscriber did not accept an event", "subscriber", s.Name, "receipt_id",
+			p.Log.WarnContext(ctx, "destination did not accept an event", "destination", d.Name, "receipt_id",
 				e.ReceiptID,
 				"attempt", e.Attempts, "error", err)
 			continue
 		}
-		settled.DeliveredTo = append(settled.DeliveredTo, s.Name)
+		settled.DeliveredTo = append(settled.DeliveredTo, d.Name)
 	}
 	return settled
 }
 
 // post sends one event in the binary mode of the CloudEvents HTTP binding.
-func (p *Publisher) post(ctx context.Context, s Subscriber, e outbox.Event) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+func (p *Publisher) post(ctx context.Context, d Destination, e outbox.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, d.Policy.Timeout)
 	defer cancel()
-	header := headerOf("", s.Token)
+	header := httpcall.Header("", d.Token)
 	for name, value := range cloudEvent(e, p.API) {
 		if value != "" {
 			header.Set(name, headerValue(value))
 		}
 	}
-	got, err := call(ctx, p.Client, http.MethodPost, s.URL, header, e.Data)
+	if len(d.Keys) > 0 {
+		SignStandard(header, d.Keys, e.EventID, time.Now(), e.Data)
+	}
+	got, err := httpcall.Do(ctx, p.Client, http.MethodPost, d.URL, header, e.Data)
 	if got == nil {
 		return err
 	}

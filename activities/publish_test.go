@@ -15,19 +15,26 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/outbox"
+	"github.com/pawlhq/pawl/schema/pause"
 )
 
-func (b *bundle) publisher(subscribers ...activities.Subscriber) *activities.Publisher {
-	for i := range subscribers {
-		subscribers[i].Timeout = 500 * time.Millisecond
+func (b *bundle) publisher(destinations ...activities.Destination) *activities.Publisher {
+	for i := range destinations {
+		destinations[i].Policy.Timeout = 500 * time.Millisecond
+		if destinations[i].Events == nil {
+			destinations[i].Events = []string{"*"}
+		}
 	}
 	return &activities.Publisher{
-		Outbox: outbox.New(b.pool), Subscribers: subscribers, Client: activities.NewHTTPClient(), Log: slog.New(slog.DiscardHandler),
+		Outbox: outbox.New(b.pool), Destinations: destinations, Client: httpcall.NewClient(), Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-// announce writes events of accounts, in order, named by their place.
+// announce writes events of accounts, in order, named by their index.
 func (b *bundle) announce(accounts ...string) {
 	b.Helper()
 	for _, account := range accounts {
@@ -36,12 +43,12 @@ func (b *bundle) announce(accounts ...string) {
 	}
 }
 
-// news is what an account's subscribers are told.
+// news returns an event about an account.
 func news(account string) string {
 	return `{"account": "` + account + `", "mode": "live", "version": 1, "state": "active", "plan": "pro", "quantity": 1, "features": [], "source_event": "evt_1"}`
 }
 
-// ids are the event IDs of an account in the order in which they were written.
+// ids returns the event IDs of an account in the order of writing.
 func (b *bundle) ids(account string) []string {
 	b.Helper()
 	return b.lines(`select event_id::text from outbox where account = '` + account + `' order by id`)
@@ -56,7 +63,7 @@ func (b *bundle) publish(r *activities.Publisher) (published bool) {
 	return published
 }
 
-// due makes what waits for another try due.
+// due makes events with a delayed retry due.
 func (b *bundle) due() { b.exec(`update outbox set next_at = now() where published_at is null`) }
 
 func received(s *activitiestest.Sink, account string) (ids []string) {
@@ -68,15 +75,15 @@ func received(s *activitiestest.Sink, account string) (ids []string) {
 	return ids
 }
 
-// A subscriber gets the types that it asks for. What nobody asks for holds up nothing.
+// A destination gets the types that it selects. A type without destinations delays nothing.
 func TestPublisher_Types(t *testing.T) {
 	b := setup(t)
 	some, all := activitiestest.NewSink(t), activitiestest.NewSink(t)
-	for _, kind := range []string{"invoice.paid", "access.changed", "subscription.changed", "invoice.closed"} {
+	for _, kind := range []string{"billing.invoice.paid", "access.changed", "billing.subscription.changed", "billing.invoice.closed"} {
 		b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', 'acme', $2, $3, 'key', $4)`,
 			uuid.New(), kind, uuid.New(), news("acme"))
 	}
-	p := b.publisher(activities.Subscriber{Name: "crm", URL: some.URL, Types: []string{"access.changed", "invoice.*"}}, activities.Subscriber{Name: "all", URL: all.URL})
+	p := b.publisher(activities.Destination{Name: "crm", URL: some.URL, Events: []string{"access.changed", "billing.invoice.*"}}, activities.Destination{Name: "all", URL: all.URL})
 	for b.publish(p) {
 	}
 	got := func(s *activitiestest.Sink) (types []string) {
@@ -85,20 +92,20 @@ func TestPublisher_Types(t *testing.T) {
 		}
 		return types
 	}
-	if want := []string{"invoice.paid", "access.changed", "invoice.closed"}; !slices.Equal(got(some), want) {
+	if want := []string{"billing.invoice.paid", "access.changed", "billing.invoice.closed"}; !slices.Equal(got(some), want) {
 		t.Errorf("asked for some: got %q, want %q", got(some), want)
 	}
 	if len(got(all)) != 4 {
 		t.Errorf("asked for all: got %q", got(all))
 	}
-	b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', 'acme', 'refund.failed', $2, 'key', $3)`, uuid.New(), uuid.New(), news("acme"))
-	b.publish(b.publisher(activities.Subscriber{Name: "crm", URL: some.URL, Types: []string{"access.changed"}}))
+	b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values ($1, 'live', 'acme', 'billing.refund.failed', $2, 'key', $3)`, uuid.New(), uuid.New(), news("acme"))
+	b.publish(b.publisher(activities.Destination{Name: "crm", URL: some.URL, Events: []string{"access.changed"}}))
 	if left := b.lines(`select type from outbox where published_at is null`); len(left) != 0 {
-		t.Errorf("%q wait for nobody", left)
+		t.Errorf("%q wait without a destination", left)
 	}
 }
 
-// What is told to one subscriber goes to no other, and to nobody where that one is gone.
+// An event for one destination is sent to no other, and to none if the destination no longer exists.
 func TestPublisher_OnlyTo(t *testing.T) {
 	b := setup(t)
 	crm, other := activitiestest.NewSink(t), activitiestest.NewSink(t)
@@ -106,14 +113,25 @@ func TestPublisher_OnlyTo(t *testing.T) {
 		b.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, only_to) values ($1, 'live', 'acme', 'access.snapshot', $2, 'announce', $3, $4)`,
 			uuid.New(), uuid.New(), news("acme"), to)
 	}
-	p := b.publisher(activities.Subscriber{Name: "crm", URL: crm.URL}, activities.Subscriber{Name: "other", URL: other.URL})
+	p := b.publisher(activities.Destination{Name: "crm", URL: crm.URL}, activities.Destination{Name: "other", URL: other.URL})
 	for b.publish(p) {
 	}
 	if len(crm.Requests()) != 2 || len(other.Requests()) != 1 {
-		t.Errorf("crm was told %d times, the other %d times", len(crm.Requests()), len(other.Requests()))
+		t.Errorf("crm received %d events, the other %d", len(crm.Requests()), len(other.Requests()))
 	}
 	if left := b.lines(`select only_to from outbox where published_at is null`); len(left) != 0 {
-		t.Errorf("%q wait for nobody", left)
+		t.Errorf("%q wait without a destination", left)
+	}
+}
+
+// A destination with secrets can verify pawl's own events like the events of sources.
+func TestPublisher_Signed(t *testing.T) {
+	b := setup(t)
+	c, url := newDestination(t)
+	b.announce("acme")
+	d := activities.Destination{Name: "crm", URL: url, Token: "token", Keys: [][]byte{[]byte(destinationKey)}}
+	if !b.publish(b.publisher(d)) || len(c.bad) != 0 || c.first[b.ids("acme")[0]] != 1 {
+		t.Errorf("received %v, faults %v; want the event signed under its ID", c.first, c.bad)
 	}
 }
 
@@ -121,7 +139,7 @@ func TestPublisher_CloudEvent(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	b.announce("acme")
-	if !b.publish(b.publisher(activities.Subscriber{Name: "crm", URL: s.URL + "/events", Token: "token"})) {
+	if !b.publish(b.publisher(activities.Destination{Name: "crm", URL: s.URL + "/events", Token: "token"})) {
 		t.Error("nothing was published")
 	}
 	got := s.Requests()
@@ -144,7 +162,7 @@ func TestPublisher_OrderWithinAnAccount(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	b.announce("a", "b", "a", "a", "b", "c")
-	r := b.publisher(activities.Subscriber{Name: "crm", URL: s.URL})
+	r := b.publisher(activities.Destination{Name: "crm", URL: s.URL})
 	for b.publish(r) {
 	}
 	for _, account := range []string{"a", "b", "c"} {
@@ -154,8 +172,8 @@ func TestPublisher_OrderWithinAnAccount(t *testing.T) {
 	}
 }
 
-// A refused event holds back its account and no other, and is offered again to those only who missed it.
-func TestPublisher_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
+// A rejected event delays only its account, and is sent again only to destinations that do not have it.
+func TestPublisher_OneDestinationFails_OnlyItIsAskedAgain(t *testing.T) {
 	for name, cue := range map[string]activitiestest.Cue{
 		"503": {Status: 503}, "404": {Status: 404}, "cut after it": {Drop: true, Apply: true}, "unanswered": {Hang: true}, "redirect": {Status: 307},
 		"protocols switched": {Status: 101, Header: map[string]string{"Connection": "Upgrade", "Upgrade": "websocket"}},
@@ -164,12 +182,12 @@ func TestPublisher_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
 			b := setup(t)
 			crm, search := activitiestest.NewSink(t), activitiestest.NewSink(t)
 			search.Next(cue)
-			r := b.publisher(activities.Subscriber{Name: "crm", URL: crm.URL}, activities.Subscriber{Name: "search", URL: search.URL})
+			r := b.publisher(activities.Destination{Name: "crm", URL: crm.URL}, activities.Destination{Name: "search", URL: search.URL})
 			b.announce("a", "a")
 			if b.publish(r) {
 				t.Error("an event was published that search has not taken")
 			}
-			if got := b.lines(`select last_error from outbox order by id`)[0]; !strings.HasPrefix(got, "subscriber search:") {
+			if got := b.lines(`select last_error from outbox order by id`)[0]; !strings.HasPrefix(got, "destination search:") {
 				t.Errorf("last error %q", got)
 			}
 			b.announce("b")
@@ -198,6 +216,50 @@ func TestPublisher_OneSubscriberFails_OnlyItIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A paused destination receives none of pawl's own events, which is no failure of it. It receives each of them once
+// after the pause, in the order of writing. The other destinations receive the first event of an account meanwhile.
+func TestPublisher_DestinationPaused_ReceivesItsEventsAfterThePause(t *testing.T) {
+	b := setup(t)
+	crm, search := activitiestest.NewSink(t), activitiestest.NewSink(t)
+	gate := effect.NewGate("destinations:crm", 16, 0)
+	r := b.publisher(activities.Destination{Name: "crm", URL: crm.URL, Policy: effect.Policy{Gate: gate}}, activities.Destination{Name: "search", URL: search.URL})
+	pauses := pause.New(b.pool)
+	reads := func() {
+		(&effect.Runner{Config: effect.Config{
+			Breakers: breaker.New(b.pool), Pauses: pauses, Log: slog.New(slog.DiscardHandler),
+		}}).Read(b.Context(), []*effect.Gate{gate}, nil)
+	}
+	if begun, err := pauses.Begin(b.Context(), pause.Pause{Kind: pause.Sink, Name: gate.Sink(), Who: "ada", Why: "the CRM is migrated"}); err != nil || !begun {
+		t.Fatalf("paused %t: %v", begun, err)
+	}
+	reads()
+	b.announce("a", "a")
+	for b.publish(r) {
+	}
+	if got := received(crm, "a"); len(got) != 0 {
+		t.Errorf("the paused crm got %v", got)
+	}
+	ids := b.ids("a")
+	if got := received(search, "a"); !slices.Equal(got, ids[:1]) {
+		t.Errorf("search got %v, want the first event %v", got, ids[:1])
+	}
+	if got := b.lines(`select coalesce(last_error, '') from outbox order by id`); !slices.Equal(got, []string{"", ""}) {
+		t.Errorf("errors %q of a pause, want none", got)
+	}
+	if ended, err := pauses.End(b.Context(), pause.Sink, gate.Sink()); err != nil || !ended {
+		t.Fatalf("resumed %t: %v", ended, err)
+	}
+	reads()
+	b.due()
+	for b.publish(r) {
+	}
+	for name, s := range map[string]*activitiestest.Sink{"crm": crm, "search": search} {
+		if got := received(s, "a"); !slices.Equal(got, ids) {
+			t.Errorf("%s got %v, want %v", name, got, ids)
+		}
+	}
+}
+
 func TestPublisher_TwoAtOnce_EachEventOnceAndInOrder(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
@@ -208,7 +270,7 @@ func TestPublisher_TwoAtOnce_EachEventOnceAndInOrder(t *testing.T) {
 	defer stop()
 	ended := make(chan struct{}, 2)
 	for range 2 {
-		r := b.publisher(activities.Subscriber{Name: "crm", URL: s.URL})
+		r := b.publisher(activities.Destination{Name: "crm", URL: s.URL})
 		go func() {
 			r.Run(ctx)
 			ended <- struct{}{}
@@ -228,7 +290,7 @@ func TestPublisher_TwoAtOnce_EachEventOnceAndInOrder(t *testing.T) {
 func TestPublisher_Wake_PublishesAtOnce(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
-	r := b.publisher(activities.Subscriber{Name: "crm", URL: s.URL})
+	r := b.publisher(activities.Destination{Name: "crm", URL: s.URL})
 	r.Wake()
 	r.Wake() // never blocks
 	ctx, stop := context.WithCancel(t.Context())
@@ -241,7 +303,7 @@ func TestPublisher_Wake_PublishesAtOnce(t *testing.T) {
 	}
 }
 
-// A subscriber that never answers for one account keeps the others' events back no longer than a moment.
+// A destination that hangs for one account delays events of other accounts by at most a moment.
 func TestPublisher_OneAccountHangs_OthersGoOn(t *testing.T) {
 	b := setup(t)
 	released := make(chan struct{})
@@ -252,8 +314,8 @@ func TestPublisher_OneAccountHangs_OthersGoOn(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	b.announce("slow", "slow", "a", "a", "a", "b", "b", "b")
-	r := b.publisher(activities.Subscriber{Name: "crm", URL: server.URL})
-	r.Subscribers[0].Timeout = time.Minute
+	r := b.publisher(activities.Destination{Name: "crm", URL: server.URL})
+	r.Destinations[0].Policy.Timeout = time.Minute
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { r.Run(ctx); close(ended) }()

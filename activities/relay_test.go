@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/event"
@@ -28,10 +29,10 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// consumer is a receiver of Standard Webhooks: it verifies, remembers webhook-ids, and answers on cue.
-type consumer struct {
+// destination is a receiver of Standard Webhooks: it verifies, stores webhook-ids, and answers as configured.
+type destination struct {
 	verifier webhook.Verifier
-	answers  []int // of the next requests; 200 after them
+	answers  []int // to the next requests; then 200
 
 	mu    sync.Mutex
 	seen  []*webhook.Request
@@ -39,27 +40,27 @@ type consumer struct {
 	bad   []error
 }
 
-const consumerKey, nextKey = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+const destinationKey, nextKey = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 
-func newConsumer(t *testing.T, answers ...int) (*consumer, string) {
+func newDestination(t *testing.T, answers ...int) (*destination, string) {
 	t.Helper()
-	return consumerWith(t, consumerKey, answers...)
+	return destinationWith(t, destinationKey, answers...)
 }
 
-func consumerWith(t *testing.T, key string, answers ...int) (*consumer, string) {
+func destinationWith(t *testing.T, key string, answers ...int) (*destination, string) {
 	t.Helper()
 	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(key))
 	v, err := standardwebhooks.Provider.New(webhook.Settings{Source: "pawl", Secrets: []webhook.Secret{{Label: "main", Value: secret}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &consumer{verifier: v, answers: answers, first: map[string]int{}}
+	c := &destination{verifier: v, answers: answers, first: map[string]int{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	return c, server.URL
 }
 
-func (c *consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *destination) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,12 +84,12 @@ func (c *consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type relayBench struct {
 	env      *testsuite.TestActivityEnvironment
-	relay    *activities.Consumers
+	relay    *activities.Destinations
 	pool     *pgxpool.Pool
 	receipts *receipt.Store
 }
 
-// passes makes the ledger's time pass.
+// passes moves the ledger's times into the past.
 func (b *relayBench) passes(t *testing.T, d time.Duration) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `update effects set tried_since = tried_since - $1::interval`, d); err != nil {
@@ -110,10 +111,10 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &relayBench{pool: pool, receipts: receipts, relay: &activities.Consumers{
-		Effects: effects, Receipts: receipts, Client: activities.NewHTTPClient(), Now: time.Now,
-		ByName: map[string]activities.Consumer{"crm": {
-			URL: url, Keys: [][]byte{[]byte(consumerKey), []byte(nextKey)}, Policy: effect.Policy{Timeout: 5 * time.Second, Retries: retries},
+	b := &relayBench{pool: pool, receipts: receipts, relay: &activities.Destinations{
+		Effects: effects, Receipts: receipts, Client: httpcall.NewClient(), Now: time.Now,
+		ByName: map[string]activities.Destination{"crm": {
+			URL: url, Keys: [][]byte{[]byte(destinationKey), []byte(nextKey)}, Policy: effect.Policy{Timeout: 5 * time.Second, Retries: retries},
 			Settings: activities.SinkSettings{Timeout: 5 * time.Second},
 		}},
 		BySource: map[string][]string{"github": {"crm"}},
@@ -124,7 +125,7 @@ func relaySetup(t *testing.T, url string) *relayBench {
 	return b
 }
 
-// received commits an event of GitHub and returns its receipt's ID.
+// received commits an event of GitHub and returns the ID of its receipt.
 func (b *relayBench) received(t *testing.T, source string, e receipt.New) string {
 	t.Helper()
 	e.Mode, e.Identity, e.Status = "live", receipt.ByID, receipt.Received
@@ -156,23 +157,23 @@ func (b *relayBench) ref(t *testing.T, receiptID string) event.Ref {
 }
 
 func (b *relayBench) call(t *testing.T, receiptID, eventID string) activities.EffectInput[activities.Delivery] {
-	return activities.EffectInput[activities.Delivery]{For: activities.Delivery{Consumer: "crm"}, Effect: effect.Call{
+	return activities.EffectInput[activities.Delivery]{For: activities.Delivery{Destination: "crm"}, Effect: effect.Call{
 		Ref:  b.ref(t, receiptID),
 		Key:  "relay:github:live:" + eventID + ":crm",
 		Kind: "relay",
 	}}
 }
 
-// The provider's bytes arrive as they came, with a signature that a consumer verifies; a try that
-// failed and its repeat are one message to it.
+// The provider's bytes arrive unchanged, with a signature that the destination can verify. A failed attempt and its retry
+// are one message.
 func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
 	t.Parallel()
-	c, url := newConsumer(t, http.StatusServiceUnavailable)
+	c, url := newDestination(t, http.StatusServiceUnavailable)
 	b := relaySetup(t, url)
 	body := "payload=%7B%7D\r\n"
 	id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "issues.opened\u00e9", Body: []byte(body)})
 	if _, err := b.deliver(t, b.call(t, id, "d-1")); err == nil {
-		t.Error("503: no error, want one that Temporal tries again")
+		t.Error("503: no error, want a retryable one")
 	}
 	result, err := b.deliver(t, b.call(t, id, "d-1"))
 	if err != nil || result.State != effect.Done {
@@ -182,7 +183,7 @@ func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
 		t.Errorf("third call: %+v, %v; want that it is done already", result, err)
 	}
 	if len(c.bad) > 0 {
-		t.Errorf("the consumer refuses the signature: %v", c.bad)
+		t.Errorf("the destination refuses the signature: %v", c.bad)
 	}
 	if len(c.seen) != 2 || len(c.first) != 1 {
 		t.Fatalf("%d requests under %d IDs, want 2 and 1", len(c.seen), len(c.first))
@@ -200,23 +201,23 @@ func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
 	}
 }
 
-// Each of a consumer's secrets signs: it can change to the next one while deliveries come.
+// Each of a destination's secrets signs, so that it can rotate them during deliveries.
 func TestRelayEvent_TwoSecrets_EachVerifies(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{consumerKey, nextKey} {
-		c, url := consumerWith(t, key)
+	for _, key := range []string{destinationKey, nextKey} {
+		c, url := destinationWith(t, key)
 		b := relaySetup(t, url)
 		id := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
 		if result, err := b.deliver(t, b.call(t, id, "d-1")); err != nil || result.State != effect.Done || len(c.bad) > 0 {
-			t.Errorf("%+v, %v; the consumer says %v", result, err, c.bad)
+			t.Errorf("%+v, %v; the destination reports %v", result, err, c.bad)
 		}
 	}
 }
 
-// What an operator has sent again is the same message: a consumer that had taken it all the same drops it.
+// A retry by an operator is the same message: a destination that has accepted it before drops it.
 func TestRelayEvent_OperatorsRetry_SameID(t *testing.T) {
 	t.Parallel()
-	c, url := newConsumer(t, http.StatusNotFound)
+	c, url := newDestination(t, http.StatusNotFound)
 	b := relaySetup(t, url)
 	in := b.call(t, b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")}), "d-1")
 	failed, err := b.deliver(t, in)
@@ -234,7 +235,7 @@ func TestRelayEvent_OperatorsRetry_SameID(t *testing.T) {
 
 func TestRelayEvent_NotTaken_UsedUp_Unknown(t *testing.T) {
 	t.Parallel()
-	c, url := newConsumer(t, http.StatusGone, 500, 500)
+	c, url := newDestination(t, http.StatusGone, 500, 500)
 	b := relaySetup(t, url)
 	gone := b.received(t, "github", receipt.New{EventID: "d-1", Type: "push", Body: []byte("{}")})
 	down := b.received(t, "github", receipt.New{EventID: "d-2", Type: "push", Body: []byte("{} ")})
@@ -249,17 +250,17 @@ func TestRelayEvent_NotTaken_UsedUp_Unknown(t *testing.T) {
 		t.Errorf("last 500: %+v, %v; want it failed", result, err)
 	}
 	unknown := b.call(t, down, "d-2")
-	unknown.For.Consumer, unknown.Effect.Key = "former", "relay:github:live:d-2:former"
+	unknown.For.Destination, unknown.Effect.Key = "former", "relay:github:live:d-2:former"
 	if result, err := b.deliver(t, unknown); err != nil || result.State != effect.Failed || !strings.Contains(result.Reason, "not configured") {
-		t.Errorf("unknown consumer: %+v, %v; want it failed", result, err)
+		t.Errorf("unknown destination: %+v, %v; want it failed", result, err)
 	}
 	if len(c.seen) != 3 {
 		t.Errorf("%d requests, want 3", len(c.seen))
 	}
 }
 
-// A connection that was used before and breaks without an answer is one failed try: the ledger counts what
-// was sent, and each try has a time of its own.
+// A used connection that breaks without a response is one failed attempt: the ledger counts the sent requests, and each
+// attempt has its own timeout.
 func TestRelayEvent_ConnectionBreaks_OneTry(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -284,14 +285,14 @@ func TestRelayEvent_ConnectionBreaks_OneTry(t *testing.T) {
 		t.Error("no error for the try that was not answered")
 	}
 	if n := calls.Load(); n != 2 {
-		t.Errorf("the consumer was called %d times, want 2", n)
+		t.Errorf("the destination was called %d times, want 2", n)
 	}
 }
 
-// A redirect would carry the body elsewhere than configuration says.
+// A redirect would send the body to an address that is not configured.
 func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 	t.Parallel()
-	elsewhere, target := newConsumer(t)
+	elsewhere, target := newDestination(t)
 	server := httptest.NewServer(http.RedirectHandler(target, http.StatusTemporaryRedirect))
 	t.Cleanup(server.Close)
 	b := relaySetup(t, server.URL)
@@ -304,8 +305,8 @@ func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 	}
 }
 
-// A 101 that nobody asked for is an answer like any other. Its body is the connection, which the time-out does
-// not end: a try that read it never came to an end, nor did the next, until the worker had no place left.
+// An unexpected 101 is a failed attempt. Its body is the connection, to which the timeout does not apply: an attempt
+// that read the body never ended, until the worker had no slots left.
 func TestRelayEvent_ProtocolsSwitched_Failed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -326,7 +327,7 @@ func TestRelayEvent_ProtocolsSwitched_Failed(t *testing.T) {
 	select {
 	case <-settled:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the try goes on after its 5 s")
+		t.Fatal("the attempt continues after its 5 s")
 	}
 }
 
@@ -345,18 +346,18 @@ func TestLoadRelay(t *testing.T) {
 		}
 		return result
 	}
-	if got := load("github", "d-1"); len(got.Consumers) != 1 || got.Consumers[0] != "crm" || got.Code != "" || got.Sinks["consumers:crm"].Timeout != 5*time.Second {
+	if got := load("github", "d-1"); len(got.Destinations) != 1 || got.Destinations[0] != "crm" || got.Code != "" || got.Sinks["destinations:crm"].Timeout != 5*time.Second {
 		t.Errorf("got %+v, want crm and its settings", got)
 	}
-	if got := load("other", "d-2"); len(got.Consumers) != 0 || got.Code != activities.CodeNoConsumer {
+	if got := load("other", "d-2"); len(got.Destinations) != 0 || got.Code != activities.CodeNoDestination {
 		t.Errorf("got %+v, want a reason to park", got)
 	}
 }
 
-// A relayed event with the bytes of another one says so. Its body is that of the other one.
+// A relayed event with the bytes of another event is marked. Its body is the other event's body.
 func TestRelayEvent_SuspectedReplay_Marked(t *testing.T) {
 	t.Parallel()
-	c, url := newConsumer(t)
+	c, url := newDestination(t)
 	b := relaySetup(t, url)
 	deliver := func(id, topic string) http.Header {
 		t.Helper()

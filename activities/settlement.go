@@ -13,47 +13,48 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Reasons why the settlement of an entry is unknown although its source has a key.
+// These are the reasons why the settlement of an entry is unknown although its source has an API key.
 const (
-	// SettlementLate: the provider did not report it within [Finance.Settle].
-	SettlementLate = "not_told"
-	// SettlementDenied: the source's key has no permission to read it.
+	// SettlementLate: the provider did not report the settlement within [Finance.Settle].
+	SettlementLate = "not_reported"
+	// SettlementDenied: the source's API key has no permission to read settlements.
 	SettlementDenied = "not_permitted"
-	// SettlementNone: the entry has no known payment, and the provider lists none.
+	// SettlementNone: the entry has no known payment, and the provider lists no payment.
 	SettlementNone = "no_payment"
-	// SettlementMixed: the known payments have another sum, or several currencies.
+	// SettlementMixed: the sum of the known payments differs from the entry, or they have several currencies.
 	SettlementMixed = "not_certain"
 )
 
 const (
-	// askingFor bounds the requests of one check. The entry's own attempt has to fit into the same activity.
+	// askingFor is the timeout for the requests of one check. It leaves time for the attempt to post the entry in the
+	// same activity.
 	askingFor = 3 * time.Second
 	// mostAsked is the maximum wait between two checks. Most balance transactions appear within seconds.
 	mostAsked = time.Minute
-	// deniedFor is how long a key is not used after it was refused.
+	// deniedFor is how long pawl does not use a key for settlements after Stripe refused it.
 	deniedFor = 10 * time.Minute
 )
 
-// waitsToSettle is the reason why an entry waits.
+// waitsToSettle is the reason on the receipt while an entry waits for its settlement.
 const waitsToSettle = "Stripe has not reported the settlement of the money yet"
 
-// settles reports whether the provider can report the movement of the entry on its balance. A reversal has the
-// settlement of the reversed entry, and the events of a dispute contain theirs. A part of a charge's refunds has an
-// ID made by pawl, which the provider does not know.
+// settles reports whether pawl can fetch the settlement of the entry. It returns false for a reversal, which has the
+// settlement of the reversed entry, and for a dispute, because its events contain the settlement. It also returns false
+// for a part of a charge's refunds with an ID that pawl made.
 func (e Entry) settles() bool {
 	switch e.Kind {
 	case PaymentEntry:
-		return e.Settlement == nil && (e.How == ByCharge || e.How == Unknown)
+		return e.Settlement == nil && (e.Method == ByCharge || e.Method == Unknown)
 	case RefundEntry:
 		return e.Settlement == nil && !strings.Contains(e.Object, ":")
 	}
 	return false
 }
 
-// settle fetches the settlement of an entry if its source has a key. It does so before the claim, because every later
-// attempt sends the bytes of the first one; an entry with stored bytes is not fetched again. While the provider has
-// no settlement, the result is a wait of at most [Finance.Settle]. The zero result means that the entry can be
-// booked.
+// settle fetches the settlement of an entry if its source has an API key. It runs before the claim, because every later
+// attempt sends the bytes of the first attempt. If the ledger already contains these bytes, settle fetches nothing.
+// While the provider has no settlement, the state of the result is Waits, for at most [Finance.Settle] in total. The
+// zero result means that the entry can be booked.
 func (f *Finance) settle(ctx context.Context, in *EffectInput[Entry]) (effect.Result, error) {
 	if _, books := f.Sinks[in.For.Mode]; !books || f.Objects == nil || in.Effect.ByHand != nil || !in.For.settles() {
 		return effect.Result{}, nil
@@ -88,9 +89,8 @@ func (f *Finance) settle(ctx context.Context, in *EffectInput[Entry]) (effect.Re
 }
 
 // ask requests the settlement once. If it may be available later, unknown is [SettlementLate], and wait is the delay
-// that Stripe requested. An entry with a payment has the settlement of that payment. If the payment of an entry about
-// an invoice is unknown, or the known payments have another sum, ask also lists the payments of the invoice, because
-// their events may be late.
+// that Stripe requested. If the payment of an invoice's entry is unknown, or the sum of the known payments differs, ask
+// also lists the payments of the invoice, because their events may be late.
 func (f *Finance) ask(ctx context.Context, api *stripe.Client, source string, e Entry) (s *fold.Settlement,
 	unknown string, wait time.Duration, err error) {
 	if at, ok := f.Objects.denied.Load(source); ok && f.Objects.Now().Sub(at.(time.Time)) < deniedFor {
@@ -147,8 +147,8 @@ func (f *Finance) missing(ctx context.Context, source string, err error) (unknow
 	return SettlementDenied, 0
 }
 
-// settlementOf returns the settlement of an entry from its payments: the total, or the one payment with the entry's
-// amount. Otherwise it returns the reason why the settlement is unknown.
+// settlementOf returns the settlement of an entry: the total of its payments, or the settlement of the only payment
+// with the entry's amount. Otherwise it returns the reason why the settlement is unknown.
 func settlementOf(e Entry, all []stripe.Moved) (*fold.Settlement, string) {
 	if len(all) == 0 {
 		return nil, SettlementNone

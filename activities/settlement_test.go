@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// asking is a finance whose source can ask an API how money settled, and the log of its effects.
+// asking is a finance sink whose source can fetch settlements, with the log of its effects.
 type asking struct {
 	*bundle
 	*activities.Finance
@@ -54,14 +54,14 @@ func newAsking(t *testing.T, answer func(n int) (status int, body string)) *aski
 	return a
 }
 
-// ofStripe has every receipt come from one source.
+// ofStripe assigns every receipt to one source.
 type ofStripe struct{ activities.Receipts }
 
 func (ofStripe) Get(context.Context, string) (receipt.Receipt, error) {
 	return receipt.Receipt{Source: "stripe"}, nil
 }
 
-// paidBy ties payments to an invoice.
+// paidBy links payments to an invoice.
 func (a *asking) paidBy(invoice string, payments ...string) {
 	a.Helper()
 	for _, id := range payments {
@@ -75,7 +75,7 @@ func charges(amount int64, on string) string {
 	return fmt.Sprintf(`{"data": [{"id": "ch_1", "status": "succeeded", "amount_captured": %d, "currency": "usd", "balance_transaction": %s}]}`, amount, on)
 }
 
-// paidParts is the list of the payments of an invoice.
+// paidParts returns the list of the payments of an invoice.
 func paidParts(payments ...string) string {
 	var parts []string
 	for _, id := range payments {
@@ -88,7 +88,7 @@ const inEuros = `{"id": "txn_1", "amount": 4410, "fee": 158, "net": 4252, "curre
 
 const bookedAs = `select concat_ws(' ', kind, settlement->>'amount', settlement->>'fee', settlement->>'net', settlement->>'currency', nullif(settlement_unknown, '')) from finance_entries`
 
-// An entry is booked with what Stripe says, or with why that is not known: once, and never parked for it.
+// An entry is booked once with Stripe's settlement, or with the reason why it is unknown, and never parks.
 func TestPostEntry_Settlement(t *testing.T) {
 	for name, tt := range map[string]struct {
 		payments []string
@@ -121,7 +121,7 @@ func TestPostEntry_Settlement(t *testing.T) {
 			a := newAsking(t, tt.answer)
 			a.paidBy("in_1", tt.payments...)
 			in := payment("in_1")
-			in.For.How = tt.how
+			in.For.Method = tt.how
 			for range tt.waits {
 				if got := must(a.bundle, effect.Waits, a.PostEntry, in); got.Wait < 5*time.Second || got.Wait > time.Minute || got.First != "" {
 					t.Errorf("waits %+v, want a while, and for no other entry", got)
@@ -140,7 +140,7 @@ func TestPostEntry_Settlement(t *testing.T) {
 	}
 }
 
-// After the time for it, an entry whose settlement nobody tells is booked all the same.
+// If Stripe never returns a settlement, the entry is booked after the time limit.
 func TestPostEntry_SettlementNeverTold_BookedWithinItsTime(t *testing.T) {
 	a := newAsking(t, func(int) (int, string) { return 200, charges(4900, "null") })
 	a.paidBy("in_1", "pi_1")
@@ -151,12 +151,12 @@ func TestPostEntry_SettlementNeverTold_BookedWithinItsTime(t *testing.T) {
 	}
 	in.Effect.WaitingSince = time.Now().Add(-a.Settle)
 	must(a.bundle, effect.Done, a.PostEntry, in)
-	if got := a.lines(bookedAs); !slices.Equal(got, []string{"payment not_told"}) {
+	if got := a.lines(bookedAs); !slices.Equal(got, []string{"payment not_reported"}) {
 		t.Errorf("booked %q", got)
 	}
 }
 
-// A key that may not read settlements is told of once, and not asked with for every entry.
+// A key without the permission for settlements is reported once, and not used for every entry.
 func TestPostEntry_SettlementNotPermitted_ToldOnce(t *testing.T) {
 	a := newAsking(t, func(int) (int, string) { return 403, `{"error": {}}` })
 	for _, invoice := range []string{"in_1", "in_2", "in_3"} {
@@ -164,11 +164,11 @@ func TestPostEntry_SettlementNotPermitted_ToldOnce(t *testing.T) {
 		must(a.bundle, effect.Done, a.PostEntry, payment(invoice))
 	}
 	if told := strings.Count(a.log.String(), "may not read"); told != 2 || len(a.asked) != 1 { // the message and its error
-		t.Errorf("asked %v, told:\n%s", a.asked, a.log)
+		t.Errorf("asked %v, logged:\n%s", a.asked, a.log)
 	}
 }
 
-// The bytes of the first try are those of every later one: what failed is not asked about again.
+// All attempts have the bytes of the first one: a failed attempt does not fetch again.
 func TestPostEntry_SinkFails_NotAskedAgain(t *testing.T) {
 	a := newAsking(t, func(n int) (int, string) {
 		return 200, charges(4900, map[bool]string{true: inEuros, false: "null"}[n == 1])

@@ -16,26 +16,27 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/activitiestest"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// retries are those of the sinks here: no try is the last one.
-var retries = effect.Retries{First: time.Second, Max: time.Minute, For: 24 * time.Hour}
+// retries never end in these tests.
+var retries = effect.Retries{InitialInterval: time.Second, MaxInterval: time.Minute, MaxElapsed: 24 * time.Hour}
 
 func sink(url string) activities.Sink {
 	return activities.Sink{
-		URL: url, Token: "token", Client: activities.NewHTTPClient(),
+		URL: url, Token: "token", Client: httpcall.NewClient(),
 		Policy:   effect.Policy{Timeout: 500 * time.Millisecond, Retries: retries, KeyLifetime: time.Hour},
 		Refusals: []activities.Refusal{{Status: 402}, {Status: 422}, {Status: 403, Code: "not_entitled"}},
 	}
 }
 
-// Whatever happens to a request, its repeats carry the same bytes under the same key, and it is applied once.
+// After any failure, the repeated requests have the same bytes and key, and are applied once.
 func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		cue   activitiestest.Cue
-		state effect.State // "" is tried again, and succeeds
+		state effect.State // "" means that it is retried and succeeds
 	}{
 		"503":                 {activitiestest.Cue{Status: 503}, ""},
 		"503 after it":        {activitiestest.Cue{Status: 503, Apply: true}, ""},
@@ -53,7 +54,7 @@ func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			s := activitiestest.NewSink(t)
-			// A warm connection: breaks of a used one are what net/http would mend by itself.
+			// A used connection: net/http repeats some failed requests on used connections by itself.
 			finance := b.finance(s.URL)
 			must(b, effect.Done, finance.PostEntry, payment("in_0"))
 			s.Next(tt.cue)
@@ -61,7 +62,7 @@ func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 			if tt.state != "" {
 				must(b, tt.state, finance.PostEntry, in)
 				if got := s.Requests(); len(got) != 2 {
-					t.Errorf("%d requests, want the one that was refused", len(got)-1)
+					t.Errorf("%d requests, want only the refused one", len(got)-1)
 				}
 				return
 			}
@@ -70,7 +71,7 @@ func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 			if got := s.Requests(); len(got) != 2 {
 				t.Errorf("%d requests in one attempt", len(got)-1)
 			}
-			in.Effect.Ref, in.For.Plan = schematest.Ref("evt_2"), "other" // a second event that would make other bytes
+			in.Effect.Ref, in.For.Plan = schematest.Ref("evt_2"), "other" // a second event that would result in other bytes
 			must(b, effect.Done, finance.PostEntry, in)
 			got := s.Requests()[1:]
 			if len(got) != 2 || got[0].Body != got[1].Body || got[0].Key != got[1].Key {
@@ -90,12 +91,12 @@ func TestPostEntry_RetryAfter(t *testing.T) {
 	_, err := do(b, b.finance(s.URL).PostEntry, payment("in_1"))
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) || app.NextRetryDelay() < 17*time.Second || app.NextRetryDelay() > 21*time.Second {
-		t.Errorf("error %v, want one that waits 17s", err)
+		t.Errorf("error %v, want a delay of 17s", err)
 	}
 }
 
-// A wrong token or path says nothing about the customer, and must not take back what was paid for. Only what the sink's
-// configuration declares does.
+// A wrong token or path is not about the customer, and must not compensate anything. Only the statuses in the sink's
+// configuration do.
 func TestPostEntry_OnlyWhatIsDeclared_Refuses(t *testing.T) {
 	t.Parallel()
 	coded := func(body string) activitiestest.Cue {
@@ -103,7 +104,7 @@ func TestPostEntry_OnlyWhatIsDeclared_Refuses(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		cue   activitiestest.Cue
-		state effect.State // "" waits for a mend, and succeeds under its key
+		state effect.State // "" means that it waits for a fix, and succeeds with its key
 	}{
 		"401":             {activitiestest.Cue{Status: 401}, ""},
 		"402":             {activitiestest.Cue{Status: 402}, effect.Refused},
@@ -132,7 +133,7 @@ func TestPostEntry_OnlyWhatIsDeclared_Refuses(t *testing.T) {
 			if got := must(b, tt.state, b.finance(s.URL).PostEntry, in); got.MayHaveHappened() {
 				t.Errorf("result %+v", got)
 			}
-			in.Effect.Round = 1 // what was wrong is mended: a request of its own, which no remembered answer meets
+			in.Effect.Round = 1 // after the fix: a new key, so that no stored answer applies
 			must(b, effect.Done, b.finance(s.URL).PostEntry, in)
 			if got := s.Applied(); len(got) != 1 || got[0].Key != in.Effect.Key+":g2" {
 				t.Errorf("applied %+v", got)
@@ -141,7 +142,7 @@ func TestPostEntry_OnlyWhatIsDeclared_Refuses(t *testing.T) {
 	}
 }
 
-// A 422 to a repeat may say that the key was used before, and so that the first try was applied.
+// A 422 to a repeated request may mean that the key was used before, so the first attempt may have been applied.
 func TestPostEntry_422ToARepeat_ParksAndMayHaveHappened(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
@@ -162,7 +163,7 @@ func TestPostEntry_422ToARepeat_ParksAndMayHaveHappened(t *testing.T) {
 	}
 }
 
-// What the sink writes is for people who look the effect up, and not for Temporal.
+// The sink's answer is stored in the ledger for people, and not in Temporal.
 func TestPostEntry_SinksWords_InTheLedgerAlone(t *testing.T) {
 	t.Parallel()
 	for body, words := range map[string]string{
@@ -177,7 +178,7 @@ func TestPostEntry_SinksWords_InTheLedgerAlone(t *testing.T) {
 			s.Next(activitiestest.Cue{Status: 422, Header: map[string]string{"Content-Type": "application/json"}, Body: body})
 			answered := strings.TrimPrefix(s.URL, "http://") + " answered 422"
 			if got := must(b, effect.Refused, b.finance(s.URL).PostEntry, payment("in_1")); got.Reason != answered {
-				t.Errorf("the flow is told %q", got.Reason)
+				t.Errorf("the flow receives %q", got.Reason)
 			}
 			if got := b.lines(`select error from effects`); got[0] != answered+words {
 				t.Errorf("the ledger holds %q, want %q", got[0], answered+words)
@@ -186,7 +187,7 @@ func TestPostEntry_SinksWords_InTheLedgerAlone(t *testing.T) {
 	}
 }
 
-// What breaks before there is a connection has told the other side nothing.
+// A failure before the connection is established sent nothing to the sink.
 func TestPostEntry_NotConnected_NotInDoubt(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -194,7 +195,7 @@ func TestPostEntry_NotConnected_NotInDoubt(t *testing.T) {
 	}
 	nobody := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never a word
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never responds
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +223,7 @@ func TestPostEntry_NotConnected_NotInDoubt(t *testing.T) {
 	}
 }
 
-// What went wrong is stored, logged and shown in Temporal; the tokens that a URL may hold are not.
+// The error is stored, logged and shown in Temporal, without the tokens in a URL.
 func TestPostEntry_TokensInURL_NotTold(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

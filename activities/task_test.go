@@ -41,7 +41,7 @@ func TestTasks_OpenCloseCancel(t *testing.T) {
 	want("onboarding|sub_1:pro|acme|cancelled|Welcome acme to pro", "review|sub_1:pro|acme|done|Welcome acme to pro")
 }
 
-// A subscription's task needs nobody any more when that has ended, whichever comes first.
+// A subscription's task is cancelled when the subscription has ended, in any order of the two.
 func TestTasks_OfAnEndedSubscription_Cancelled(t *testing.T) {
 	b := setup(t)
 	tasks := &activities.Tasks{Effects: b.effects}
@@ -64,17 +64,18 @@ func TestTasks_OfAnEndedSubscription_Cancelled(t *testing.T) {
 	}
 }
 
-// Subscribers are told of each step of a task once, under one ID of the task: also where a worker is killed between
-// telling and remembering it, and where several look after what is due.
+// Destinations receive each step of a task once, with one ID of the task: even if a worker is killed between publishing
+// and recording it, and if several workers check due tasks.
 func TestTasks_News_OnceEach(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
-	publisher := b.publisher(activities.Subscriber{Name: "tickets", URL: s.URL + "/events", Types: []string{"task.*"}})
+	publisher := b.publisher(activities.Destination{Name: "tickets", URL: s.URL + "/events", Events: []string{"task.*"}})
 	publish := func() {
 		t.Helper()
 		for b.publish(publisher) {
 		}
-		// A worker that was killed before it has remembered anything leaves this behind. The next one tells it all again.
+		// A worker that was killed before it recorded anything leaves this state. The next one publishes everything
+		// again.
 		b.exec(`update outbox set published_at = null, delivered_to = '{}', next_at = now()`)
 		for b.publish(publisher) {
 		}
@@ -114,8 +115,8 @@ func TestTasks_News_OnceEach(t *testing.T) {
 		var data struct {
 			Task, State string
 			Account     string
-			DueBy       time.Time `json:"due_by"`
-			HoursLeft   int       `json:"hours_left"`
+			DueBy       time.Time `json:"due_at"`
+			HoursLeft   int       `json:"hours_remaining"`
 			SourceEvent string    `json:"source_event"`
 		}
 		if err := json.Unmarshal([]byte(r.Body), &data); err != nil {
@@ -137,10 +138,10 @@ func TestTasks_News_OnceEach(t *testing.T) {
 		told[data.Task] = append(told[data.Task], line)
 	}
 	if want := []string{"task.opened open", "task.due_soon open, three days", "task.due_soon open, a day", "task.closed cancelled"}; !slices.Equal(told["dispute:live:dp_1"], want) {
-		t.Errorf("told of the dispute %q, want %q", told["dispute:live:dp_1"], want)
+		t.Errorf("published about the dispute %q, want %q", told["dispute:live:dp_1"], want)
 	}
 	if want := []string{"task.opened open by evt_1"}; !slices.Equal(told["onboarding:live:sub_1:pro"], want) || len(told) != 2 {
-		t.Errorf("told %q, want %q of the welcome, and of nothing else", told, want)
+		t.Errorf("published %q, want only %q about the welcome", told, want)
 	}
 	if got := b.lines(`select o.effect_key from outbox o join receipts r on r.id = o.receipt_id where r.event_id = 'evt_1'`); len(got) != 1 {
 		t.Errorf("%q belong to the event's receipt, want the welcome", got)

@@ -16,7 +16,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A body that comes on earns time: it may take longer than one that stands still after a few bytes.
+// The deadline of a body grows with the received bytes: a body that makes progress may take longer than a body that
+// stalls after a few bytes.
 func TestBody_ComesOn_EarnsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
@@ -28,17 +29,17 @@ func TestBody_ComesOn_EarnsTime(t *testing.T) {
 	comesOn := b.dial(t, fmt.Sprintf(head, sign([]byte(body)), len(body), body[:len(body)-1]))
 	creeps := b.dial(t, fmt.Sprintf(head, sign([]byte(body)), len(body), body[:10]))
 	if got := status(t, creeps); got != http.StatusRequestTimeout {
-		t.Errorf("the one that creeps: got %d, want 408", got)
+		t.Errorf("the slow body: got %d, want 408", got)
 	}
 	if _, err := io.WriteString(comesOn, body[len(body)-1:]); err != nil {
 		t.Fatal(err)
 	}
 	if got := status(t, comesOn); got != http.StatusAccepted {
-		t.Errorf("the one that comes on: got %d, want 202", got)
+		t.Errorf("the body with progress: got %d, want 202", got)
 	}
 }
 
-// Without the header that could verify it, a large body is not waited for.
+// Without a signature header, the server reads only a small part of a large body.
 func TestBody_Unsigned_LittleIsRead(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -58,11 +59,11 @@ func TestBody_Unsigned_LittleIsRead(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if !strings.Contains(detail, "X-Sig") {
-		t.Errorf("told %q, want the header that is missing", detail)
+		t.Errorf("logged %q, want the missing header", detail)
 	}
 }
 
-// Whatever its size and however it is framed, a body is kept as it came.
+// A body of any size and framing is stored unchanged.
 func TestBody_EachSize_KeptWhole(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.BodyLimit = 1 << 20 })
@@ -86,8 +87,8 @@ func TestBody_EachSize_KeptWhole(t *testing.T) {
 	}
 }
 
-// The largest body that a provider sends is taken. How long that takes on two busy cores, with the race detector, says
-// nothing about the deadlines of production.
+// The largest body of a provider is accepted. The time on two busy cores with the race detector is not comparable with
+// production.
 func TestBody_Largest_Taken(t *testing.T) {
 	t.Parallel()
 	b := startWith(t, schematest.New(t), receipt.Options{Timeout: 2 * time.Minute}, ingress.Limits{Ack: 2 * time.Minute, Total: 2 * time.Minute}, func(_ *ingress.Config, s *ingress.Source) { s.BodyLimit = 25 << 20 })

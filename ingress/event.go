@@ -15,15 +15,15 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// maxText bounds types, objects and versions, in bytes. No provider sends a longer one.
+// maxText is the maximum length of types, objects and versions, in bytes. No provider sends longer values.
 const maxText = 255
 
-// maxEvents is how many events of one delivery are run. No provider sends more than a few thousand at once. A delivery
-// with more is stored whole, as one event that a person reviews.
+// maxEvents is the maximum number of events in a delivery. No provider sends more than a few thousand at once. A larger
+// delivery is stored as one event that a person reviews.
 const maxEvents = 20_000
 
-// delivery returns the rows of a verified request, live or readmitted. account is the account of events that do not
-// contain one.
+// delivery returns the rows of a verified request, which may be live or readmitted. account is the account of events
+// that contain no account.
 func (s *Source) delivery(r *webhook.Request, match webhook.Match, account string) receipt.Delivery {
 	events := s.Verifier.Events(r)
 	if len(events) > maxEvents {
@@ -34,7 +34,7 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match, account strin
 		Relays: s.Relays, ReceivedAt: r.ReceivedAt,
 		Secret: match.Secret,
 		Header: webhook.HeadersOf(s.Provider, s.Verifier).OfReceipt(r.Header), Events: make([]receipt.New, len(events))}
-	if r.Method == http.MethodGet { // the query is the body of its event
+	if r.Method == http.MethodGet { // the event of a GET request is in its query
 		d.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	request := uuid.NewString()
@@ -46,13 +46,13 @@ func (s *Source) delivery(r *webhook.Request, match webhook.Match, account strin
 	if match.Transmission != "" {
 		d.Transmission = receipt.Transmission{ID: identifier(match.Transmission), Body: sha256.Sum256(r.Body)}
 	}
-	// The scheme is stored beside the received headers, because relays forward both.
+	// Store the coverage of the signature with the received headers, because relays forward both.
 	d.Header.Set(webhook.SchemeHeader, string(cmp.Or(match.Covers, webhook.SignedBody)))
 	return d
 }
 
-// accept turns the provider's event into a row and decides whether it is run. It accepts every authentic payload and
-// never rejects an event.
+// accept converts the provider's event to a row, and sets the status that determines whether the event runs. It never
+// rejects an authentic event.
 func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	if e.Body != nil {
 		body = e.Body
@@ -95,8 +95,9 @@ func (s *Source) accept(e webhook.Event, body []byte) receipt.New {
 	return n
 }
 
-// ownAccount returns the account under which an event of the source s alone is stored. The sender chooses event IDs and
-// accounts, so the account starts with the source's name and a slash, which no other source's account can do.
+// ownAccount returns the account of an event if the event IDs of the source s are not shared with other sources: the
+// name of the source, a slash and account. The sender chooses event IDs and accounts, but cannot use the prefix of
+// another source.
 func (s *Source) ownAccount(account string) string {
 	if account == "" {
 		return s.Name
@@ -104,26 +105,25 @@ func (s *Source) ownAccount(account string) string {
 	return s.Name + "/" + account
 }
 
-// decide returns the status of a new event, its reason, and whether the source is entitled to the event's ID. The
-// secret of a source proves events of the source's mode and accounts only. An event of another mode or account is
-// stored under an ID of its own, so that it cannot take the place of the event from the entitled source. This check
-// comes first for the same reason.
+// decide returns the status of a new event, the reason, and whether the source is entitled to the event's ID. A source
+// is entitled only to events of its mode and its accounts. Any other event gets an ID of its own, so that it cannot
+// block the event from the entitled source. decide therefore checks this first.
 //
-// A problem in the envelope may be why the account or type is unknown. Such an event is parked for a person.
+// If the payload has a problem, the account or type may be unknown for that reason, so the event is parked.
 func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, reason string, entitled bool) {
 	known := n.Mode == string(webhook.Live) || n.Mode == string(webhook.Test)
 	entitled = s.routes(n.Account)
 	switch {
 	case known && s.Mode != "" && n.Mode != string(s.Mode):
-		return receipt.Ignored, fmt.Sprintf("%s: a %s event on a %s source", receipt.ModeNotWanted, n.Mode, s.Mode),
+		return receipt.Ignored, fmt.Sprintf("%s: a %s event on a %s source", receipt.ModeIgnored, n.Mode, s.Mode),
 			false
 	case !entitled && (n.Account != "" || e.Problem == ""):
 		return receipt.Ignored,
-			text(fmt.Sprintf("%s: source %s takes no events of account %q", receipt.AccountNotWanted, s.Name,
+			text(fmt.Sprintf("%s: source %s takes no events of account %q", receipt.AccountIgnored, s.Name,
 				n.Account)), false
 	case s.Wanted != nil && !s.Wanted(n.Type) && (n.Type != "" || e.Problem == ""):
 		return receipt.Ignored,
-			text(fmt.Sprintf("%s: source %s neither runs nor relays %q", receipt.TypeNotWanted, s.Name, n.Type)),
+			text(fmt.Sprintf("%s: source %s neither runs nor relays %q", receipt.TypeIgnored, s.Name, n.Type)),
 			entitled
 	case e.Problem != "":
 		return receipt.NeedsReview, text(e.Problem), entitled
@@ -133,8 +133,8 @@ func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, 
 	return receipt.Received, "", true
 }
 
-// identifier returns id unchanged if Postgres and Temporal can store it, else its hash. It never truncates or cleans an
-// ID, because two IDs could become equal.
+// identifier returns id if Postgres and Temporal can store it, and the hash of id otherwise. It never truncates an ID,
+// because two IDs could become equal.
 func identifier(id string) string {
 	if len(id) <= webhook.MaxEventID && holdable(id) {
 		return id
@@ -142,7 +142,8 @@ func identifier(id string) string {
 	return webhook.HashID([]byte(id))
 }
 
-// text returns s in a form that Postgres can store as text. The raw bytes keep the original.
+// text replaces the parts of s that Postgres cannot store as text, and truncates s to maxText bytes. The stored body
+// still contains the original.
 func text(s string) string {
 	if !holdable(s) {
 		s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")

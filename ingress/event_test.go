@@ -21,20 +21,20 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// sender is a provider as the tests below send for it.
+// sender describes how the tests below send for a provider.
 type sender struct {
 	webhook.Provider
-	// account and eventType are those of its events; object is what they are about.
+	// account and eventType are the values in its events; object is the object of the events.
 	account, eventType, object string
-	// body is an event of the sender's; note tells bytes apart that speak of the same thing.
+	// body returns an event of the sender; different notes result in different bytes about the same object.
 	body func(id, note string) string
-	// forgeries are other bodies under the same ID: of another fact, or such that cannot be run.
+	// forgeries are other bodies under the same ID: of another fact, or bodies that cannot run.
 	forgeries map[string]string
-	// modes and accounts say whether its events tell their mode and account.
+	// modes and accounts report whether its events contain their mode and account.
 	modes, accounts bool
 }
 
-// What a body is written of: the event as it is, and as another endpoint of the same provider renders it.
+// Notes for bodies: the original event, and another rendering of it for a second endpoint of the provider.
 const (
 	original = "2026-03-01"
 	rendered = "2024-06-20"
@@ -52,7 +52,7 @@ func stripeSender(eventType string) sender {
 		}}
 }
 
-// senders hold one with a flow of its own and some that are relayed; IDs that are signed, and IDs that are not.
+// senders contains a provider with flows and providers that are only relayed, with signed IDs and with unsigned IDs.
 var senders = map[string]sender{
 	"stripe, flow":  stripeSender("invoice.paid"),
 	"stripe, relay": stripeSender("charge.refunded"),
@@ -74,7 +74,7 @@ var senders = map[string]sender{
 		body: func(id, note string) string { return fmt.Sprintf(`{"id":820,"note":%q,"of":%q}`, note, id) }},
 }
 
-// others are bodies under the same ID, by what they are.
+// others returns bodies under the same ID by description.
 func (s sender) others(notes ...string) map[string]func(id string) string {
 	others := map[string]func(string) string{}
 	for _, note := range notes {
@@ -86,13 +86,13 @@ func (s sender) others(notes ...string) map[string]func(id string) string {
 	return others
 }
 
-// idSigned says whether other bytes under an ID of the sender's are the same event.
+// idSigned reports whether other bytes under an ID of the sender are the same event.
 func (s sender) idSigned() bool { return s.Contract.Identity == webhook.ByID }
 
-// secretOf is the one secret of a source.
+// secretOf returns the only secret of a source.
 func secretOf(source string) string { return "whsec_secret-of-the-source-" + source }
 
-// source is a source of the sender's with a secret of its own.
+// source returns a source of the sender with its own secret.
 func (s sender) source(t *testing.T, name string, change func(*ingress.Source)) ingress.Source {
 	t.Helper()
 	v, err := s.New(webhook.Settings{Source: name, Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "of-" + name, Value: secretOf(name)}}})
@@ -106,7 +106,7 @@ func (s sender) source(t *testing.T, name string, change func(*ingress.Source)) 
 	return source
 }
 
-// send signs body as the source's sender does and delivers it there. Its answer is 2xx.
+// send signs body as the source's sender and delivers it. The answer must be 2xx.
 func (s sender) send(t *testing.T, b *bench, source, id, body string) {
 	t.Helper()
 	out, err := s.Sign(webhook.SignInput{Secret: secretOf(source), At: time.Now(), ID: id, Type: s.eventType, Account: s.account, Body: []byte(body)})
@@ -122,7 +122,8 @@ func (s sender) send(t *testing.T, b *bench, source, id, body string) {
 	}
 }
 
-// toRun returns the receipts that are to run of those whose event ID begins with id, and hands what was handed over.
+// toRun returns the received receipts with an event ID that begins with id, and the receipts that were handed to the
+// dispatcher.
 func (b *bench) toRun(t *testing.T, id string) (run []receipt.Receipt, handed []receipt.Pending) {
 	t.Helper()
 	rows, err := b.pool.Query(t.Context(), `select id::text from receipts where status = 'received' and starts_with(event_id, $1)`, id)
@@ -154,7 +155,8 @@ func (b *bench) toRun(t *testing.T, id string) (run []receipt.Receipt, handed []
 	return run, handed
 }
 
-// The bytes that run are those that an entitled secret has verified, whatever else came under the same ID, and when.
+// The bytes that run were verified with a secret that is valid for the event, for any other deliveries under the same
+// ID at any time.
 func TestDeliver_SameIDThroughASourceThatMayNotSayIt_EntitledBytesRun(t *testing.T) {
 	t.Parallel()
 	for name, s := range senders {
@@ -203,7 +205,7 @@ func TestDeliver_SameIDThroughASourceThatMayNotSayIt_EntitledBytesRun(t *testing
 						}
 						wg.Wait()
 						s.checkRuns(t, b, id, real)
-						// Another endpoint sends the event, too, and it runs no second time.
+						// Another endpoint sends the event as well, and it does not run again.
 						again := real
 						if s.idSigned() {
 							again = s.body(id, rendered)
@@ -217,7 +219,7 @@ func TestDeliver_SameIDThroughASourceThatMayNotSayIt_EntitledBytesRun(t *testing
 	}
 }
 
-// checkRuns asserts that of the deliveries under id the one to the source real runs, with everything that is its own.
+// checkRuns asserts that of the deliveries under id only the one to the source real runs, with all its own values.
 func (s sender) checkRuns(t *testing.T, b *bench, id, want string) {
 	t.Helper()
 	run, handed := b.toRun(t, id)
@@ -258,22 +260,22 @@ func (s sender) checkRuns(t *testing.T, b *bench, id, want string) {
 		if d.Outcome == "new" {
 			firsts++
 			if d.Source != "real" || d.BodyHash != event.Receipt.BodyHash {
-				t.Errorf("%s: the timeline says that the bytes to %s run", id, d.Source)
+				t.Errorf("%s: the timeline shows that the bytes to %s run", id, d.Source)
 			}
 		}
 	}
 	if firsts != 1 {
-		t.Errorf("%s: deliveries %+v, want one whose bytes run", id, event.Deliveries)
+		t.Errorf("%s: deliveries %+v, want one with bytes that run", id, event.Deliveries)
 	}
 }
 
-// Two sources may speak for an event. They send it in two renderings, and it is one; or they contradict each other, and
-// a person decides about the second. Which one came first does not matter, nor whether they come at the same moment.
+// Two sources are valid for an event. If they send it in two renderings, it is one event. If they contradict each
+// other, the second is parked. The result does not depend on the order or on concurrency.
 func TestDeliver_SameIDThroughTwoEntitledSources_DuplicateOrCollision(t *testing.T) {
 	t.Parallel()
 	for name, s := range senders {
 		if !s.idSigned() {
-			continue // its bytes identify: other bytes are another event, see receipt.New
+			continue // its bytes are part of its identity: other bytes are another event, see receipt.New
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

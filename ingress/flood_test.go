@@ -21,8 +21,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// With rejections being diagnosed and kept, a flood of distinct forged signatures keeps no valid delivery
-// waiting, costs a few writes a second, and leaves a bounded number of rows. Not parallel: it measures.
+// While rejections are diagnosed and stored, a flood of distinct forged signatures delays no valid delivery, causes a
+// few writes per second, and leaves a bounded number of rows. The test is not parallel, because it measures times.
 func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	settings := webhook.Settings{Source: "shop", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: providerSecret}}}
 	verifier, err := stripe.Provider.New(settings)
@@ -45,7 +45,7 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	valid := func(id string) reply {
 		return b.send(t, stripe.Provider, webhook.SignInput{Body: fmt.Appendf(nil, `{"id":%q,"object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`, id)})
 	}
-	if got := valid("evt_before"); got.status != http.StatusAccepted { // connects to the database, too
+	if got := valid("evt_before"); got.status != http.StatusAccepted { // also connects to the database
 		t.Fatalf("before the flood: got %d, want 202", got.status)
 	}
 	begin := time.Now()
@@ -65,7 +65,7 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 		})
 	}
 	var took []time.Duration
-	// As long as it takes for a flood to have come: a slow machine forges slowly.
+	// Long enough for a flood: a slow machine forges slowly.
 	for i := 0; i < 20 || refused.Load() < 1000; i++ {
 		sent := time.Now()
 		if got := valid(fmt.Sprintf("evt_%d", i)); got.status != http.StatusAccepted {
@@ -86,11 +86,11 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	if n := b.count(t, `select count(*) from rejections`); n == 0 || n > rejection.PerSource {
 		t.Errorf("%d rejections are kept of %d, want some and at most %d", n, refused.Load(), rejection.PerSource)
 	}
-	// At most one write each half second, the first, and the last ones.
+	// At most one write per half second, the first, and the last ones.
 	if n, most := b.count(t, `select count(distinct xmin::text) from rejections`), int(2*lasted.Seconds())+3; n > most {
 		t.Errorf("%d writes in %s, want at most %d", n, lasted, most)
 	}
 	if n := b.count(t, `select count(*) from receipts`); n != len(took)+1 {
-		t.Errorf("%d receipts, want those of the %d valid deliveries", n, len(took)+1)
+		t.Errorf("%d receipts, want only the %d valid deliveries", n, len(took)+1)
 	}
 }

@@ -36,8 +36,8 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// hmacVerifier is the smallest scheme that signs: hex HMAC-SHA256 of the body under "secret" in
-// X-Sig. Its bodies are one event or an array of them; X-Id and X-Account, where sent, are not signed.
+// hmacVerifier is a minimal scheme: hex HMAC-SHA256 of the body under "secret" in X-Sig. A body is one event or an
+// array of events; X-Id and X-Account are optional and not signed.
 type hmacVerifier struct{}
 
 func sign(body []byte) string {
@@ -113,7 +113,7 @@ func setup(t testing.TB, change ...func(*ingress.Config, *ingress.Source)) *benc
 
 func start(t testing.TB, pool *pgxpool.Pool, change ...func(*ingress.Config, *ingress.Source)) *bench {
 	t.Helper()
-	// Many tests share two cores; the deadlines have tests of their own, which pass ingress.Limits{}.
+	// Many tests share two cores. The tests of deadlines pass ingress.Limits{}.
 	return startWith(t, pool, receipt.Options{Timeout: 20 * time.Second}, ingress.Limits{Ack: 30 * time.Second}, change...)
 }
 
@@ -207,7 +207,7 @@ func (b *bench) count(t testing.TB, sql string) (n int) {
 	return n
 }
 
-// only returns the receipt of an event ID that stands once.
+// only returns the only receipt of an event ID.
 func (b *bench) only(t *testing.T, eventID string) receipt.Receipt {
 	t.Helper()
 	var id string
@@ -243,7 +243,7 @@ func TestDeliver_NewThenDuplicate(t *testing.T) {
 	}
 }
 
-// 200 deliveries of one event over two ingress servers on one database.
+// 200 deliveries of one event over two ingress servers with one database.
 func TestDeliver_Storm_OneReceipt(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
@@ -346,7 +346,7 @@ func TestDeliver_BodyLimit_CountedOnBytesRead(t *testing.T) {
 	}
 }
 
-// Whatever an authentic body holds is kept as it is, parked with a reason, and answered with 2xx.
+// An authentic body with any content is stored unchanged, parked with a reason, and answered with 2xx.
 func TestDeliver_Unreadable_KeptAndParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -380,7 +380,7 @@ func TestDeliver_Unreadable_KeptAndParked(t *testing.T) {
 	}
 }
 
-// What Postgres' text cannot hold, or Temporal's IDs, never costs an event.
+// Values that Postgres' text type or Temporal's IDs cannot contain never lose an event.
 func TestDeliver_StrangeWords_Kept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -409,9 +409,9 @@ func TestDeliver_NotWanted_Ignored(t *testing.T) {
 		s.Accounts = []string{"acct_1"}
 	})
 	for id, c := range map[string]struct{ body, reason string }{
-		"type":    {`{"id":"type","type":"other","account":"acct_1"}`, `type_not_wanted: source shop neither runs nor relays "other"`},
-		"mode":    {`{"id":"mode","type":"paid","account":"acct_1","mode":"test"}`, `mode_not_wanted: a test event on a live source`},
-		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_not_wanted: source shop takes no events of account "acct_2"`},
+		"type":    {`{"id":"type","type":"other","account":"acct_1"}`, `type_ignored: source shop neither runs nor relays "other"`},
+		"mode":    {`{"id":"mode","type":"paid","account":"acct_1","mode":"test"}`, `mode_ignored: a test event on a live source`},
+		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_ignored: source shop takes no events of account "acct_2"`},
 	} {
 		if got := b.post(t, c.body); got.status != http.StatusOK {
 			t.Errorf("%s: got %d, want 200", id, got.status)
@@ -426,7 +426,7 @@ func TestDeliver_NotWanted_Ignored(t *testing.T) {
 	}
 }
 
-// Who adds a type and has the provider send the event again expects that it runs.
+// After an operator adds a type and the provider sends the event again, it runs.
 func TestDeliver_NotWantedThenWanted_Runs(t *testing.T) {
 	t.Parallel()
 	var wanted atomic.Bool
@@ -449,7 +449,7 @@ func TestDeliver_NotWantedThenWanted_Runs(t *testing.T) {
 	}
 }
 
-// The same bytes under another ID are a replay also where they were held as ignored first, which nothing is compared with.
+// The same bytes under another ID are a replay, even if the first receipt was ignored and its bytes were not compared.
 func TestDeliver_IgnoredUnderAnotherID_SuspectedReplay(t *testing.T) {
 	t.Parallel()
 	var wanted atomic.Bool
@@ -475,7 +475,7 @@ func TestDeliver_IgnoredUnderAnotherID_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// Shopify signs no topic: whoever holds an event that nobody wants could call it one that is wanted.
+// Shopify does not sign the topic: an attacker with an unwanted event could send it with a wanted topic.
 func TestDeliver_NotWantedThenCalledOtherwise_StaysIgnored(t *testing.T) {
 	t.Parallel()
 	v, err := shopify.Provider.New(webhook.Settings{Source: "shop", Secrets: []webhook.Secret{{Label: "main", Value: providerSecret}}})
@@ -531,7 +531,7 @@ func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// An ID that is not signed may come with other authentic bytes: both events run, each under its own ID.
+// An unsigned ID may arrive with other authentic bytes: both events run, each under its own ID.
 func TestDeliver_UnsignedID_OtherBytes_BothRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
@@ -554,7 +554,7 @@ func TestDeliver_UnsignedID_OtherBytes_BothRun(t *testing.T) {
 	}
 }
 
-// A sender that writes the time of sending into the body sends other bytes with each attempt.
+// A sender that includes the time of sending in the body sends other bytes with each attempt.
 func TestDeliver_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
@@ -567,8 +567,7 @@ func TestDeliver_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	}
 }
 
-// Two sources of a way of signing are two senders: one's IDs and bytes say nothing about the other's.
-// Two sources of one provider hear of the same events.
+// CalledURL returns the public URL without its fragment, with the query of the request.
 func TestSource_CalledURL(t *testing.T) {
 	t.Parallel()
 	for registered, want := range map[string]string{
@@ -635,7 +634,7 @@ func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 	}
 }
 
-// Leaving the ID's header out, or changing what else is not signed, makes no new event of the same bytes.
+// The same bytes without the ID's header, or with other unsigned values, are no new event.
 func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
@@ -651,7 +650,7 @@ func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// Twilio signs parameters: whoever holds a form can write it otherwise, and leave the unsigned token out.
+// Twilio signs parameters: an attacker with a form can encode it differently and omit the unsigned token.
 func TestDeliver_SignedFormInAnotherSpelling_SuspectedReplay(t *testing.T) {
 	t.Parallel()
 	const endpoint, secret = "https://pawl.example/hooks/shop", "0123456789abcdef0123456789abcdef"
@@ -684,7 +683,7 @@ func TestDeliver_SignedFormInAnotherSpelling_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// A provider that gives this event no ID sends it again as it was: a duplicate, and no replay.
+// A provider that gives this event no ID repeats it unchanged: a duplicate, and no replay.
 func TestDeliver_NoID_RetryIsDuplicate(t *testing.T) {
 	t.Parallel()
 	for name, identity := range map[string]webhook.Identity{"never an ID": webhook.ByID, "an unsigned one elsewhere": webhook.ByBytes} {
@@ -747,7 +746,7 @@ func TestDeliver_Panic_503(t *testing.T) {
 	}
 }
 
-// unreachable is a verifier that cannot tell about a request for as long as away is set.
+// unreachable is a verifier that cannot verify while away is set.
 type unreachable struct {
 	hmacVerifier
 	away *atomic.Bool
@@ -760,7 +759,7 @@ func (u unreachable) Verify(r *webhook.Request) (webhook.Match, error) {
 	return u.hmacVerifier.Verify(r)
 }
 
-// A delivery that cannot be verified now is neither refused nor taken: it comes again.
+// A delivery that cannot be verified now is neither rejected nor accepted: the provider repeats it.
 func TestDeliver_NotVerifiableNow_503(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
@@ -780,7 +779,7 @@ func TestDeliver_NotVerifiableNow_503(t *testing.T) {
 		t.Errorf("afterwards: got %d, want 202", got.status)
 	}
 	if n := strings.Count(log.String(), "cannot be fetched"); n != 1 {
-		t.Errorf("the log tells it %d times, want once", n)
+		t.Errorf("the log reports it %d times, want once", n)
 	}
 }
 
@@ -789,7 +788,7 @@ func TestDeliver_Limits(t *testing.T) {
 	now := time.Now()
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
-		c.Now = func() time.Time { return now } // no token comes back
+		c.Now = func() time.Time { return now } // no token is refilled
 		c.Limits.PerAddress = throttle.Rate{PerSecond: 1, Burst: 2}
 		c.Limits.TrustedProxies = []netip.Prefix{loopback}
 		s.AllowFrom = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
@@ -799,11 +798,11 @@ func TestDeliver_Limits(t *testing.T) {
 		status    int
 	}{
 		{"203.0.113.1", 202},
-		{"198.51.100.7, 203.0.113.1", 202}, // the left one is only what the sender says
+		{"198.51.100.7, 203.0.113.1", 202}, // the left address is set by the sender
 		{"203.0.113.1", 503},               // its third
-		{"203.0.113.2", 202},               // another address has tokens of its own
+		{"203.0.113.2", 202},               // another address has its own tokens
 		{"203.0.113.1, 198.51.100.7", 403},
-		{"203.0.113.3:51820", 202}, // some proxies add the port, which is another for each connection
+		{"203.0.113.3:51820", 202}, // some proxies add the port, which differs for each connection
 		{"203.0.113.3:51821", 202},
 		{"203.0.113.3:51822", 503},
 		{"[::ffff:203.0.113.4]", 202},
@@ -821,7 +820,7 @@ func TestDeliver_Limits(t *testing.T) {
 	}
 }
 
-// A neighbour on the link has its interface in its address, which networks do not name.
+// The address of a link-local neighbor contains an interface name, which networks do not contain.
 func TestDeliver_LinkLocal_Allowed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
@@ -839,7 +838,7 @@ func TestDeliver_LinkLocal_Allowed(t *testing.T) {
 	}
 }
 
-// stuck is a store whose first insert waits.
+// stuck is a store whose first insert blocks.
 type stuck struct {
 	ingress.Receipts
 	entered, leave chan struct{}
@@ -851,7 +850,7 @@ func (s *stuck) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, er
 	return nil, errors.New("no")
 }
 
-// forgetful is a store that does not count the first rejections that it is given.
+// forgetful is a store that fails to count the first rejections.
 type forgetful struct {
 	ingress.Receipts
 	failed chan struct{}
@@ -871,7 +870,7 @@ func (f *forgetful) CountSources(ctx context.Context, counts []receipt.SourceCou
 	return f.Receipts.CountSources(ctx, counts)
 }
 
-// A rejection is counted once and told once, whenever the database takes the count.
+// A rejection is counted and logged once, even if the database is down first.
 func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -891,11 +890,11 @@ func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
 		t.Errorf("counted %d times, want once", n)
 	}
 	if n := strings.Count(log.String(), "deliveries refused"); n != 1 {
-		t.Errorf("the log tells it %d times, want once:\n%s", n, &log)
+		t.Errorf("the log reports it %d times, want once:\n%s", n, &log)
 	}
 }
 
-// The last counts are written although a delivery is still under way when the time for that is over.
+// The last counts are written even if a delivery is still in progress after the shutdown timeout.
 func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	t.Parallel()
 	store := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
@@ -911,7 +910,7 @@ func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.srv.Shutdown(over); err == nil {
-		t.Error("shut down without an error, want that of the context")
+		t.Error("shut down without an error, want the error of the context")
 	}
 	close(store.leave)
 	delivered.Wait()
@@ -920,7 +919,7 @@ func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	}
 }
 
-// silent is a store whose database takes counts and never answers.
+// silent is a store whose database does not respond to counts.
 type silent struct {
 	ingress.Receipts
 	asked chan struct{}
@@ -936,7 +935,7 @@ func (s *silent) CountSources(ctx context.Context, counts []receipt.SourceCount)
 	return ctx.Err()
 }
 
-// A process is not kept from ending by a count that its database does not answer.
+// A count without a response from the database does not block the end of a process.
 func TestShutdown_CountNotAnswered_Ends(t *testing.T) {
 	t.Parallel()
 	store := &silent{asked: make(chan struct{})}
@@ -959,7 +958,7 @@ func TestShutdown_CountNotAnswered_Ends(t *testing.T) {
 	}
 }
 
-// A full server answers at once what it has no slot for, and only what is here takes one.
+// A full server answers requests over its limit at once. Only requests in progress use a slot.
 func TestDeliver_Full_Sheds(t *testing.T) {
 	t.Parallel()
 	slow := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
@@ -981,14 +980,14 @@ func TestDeliver_Full_Sheds(t *testing.T) {
 	}
 }
 
-// away are receipts whose database is.
+// away is a store whose database is down.
 type away struct{ ingress.Receipts }
 
 func (away) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, error) {
 	return nil, errors.New("the database is away")
 }
 
-// While the database is away the log says so now and then, and how many deliveries it kept out; not each of them.
+// While the database is down, the log reports the number of failed deliveries periodically, and not each of them.
 func TestDeliver_DatabaseAway_LogIsShort(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -1002,11 +1001,12 @@ func TestDeliver_DatabaseAway_LogIsShort(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "not committed"); n != 1 {
-		t.Errorf("the log tells it %d times, want once:\n%s", n, log.String())
+		t.Errorf("the log reports it %d times, want once:\n%s", n, log.String())
 	}
 }
 
-// A flood of bad signatures costs no write and keeps no valid delivery waiting. Not parallel: it measures.
+// A flood of invalid signatures causes no write and delays no valid delivery. The test is not parallel, because it
+// measures times.
 func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 	b := setup(t)
 	flood := []byte(`{"id":"forged"}`)
@@ -1029,7 +1029,7 @@ func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 		})
 	}
 	var took []time.Duration
-	// As long as it takes for a flood to have come: a slow machine forges slowly.
+	// Long enough for a flood: a slow machine forges slowly.
 	for i := 0; i < 20 || forged.Load() < 1000; i++ {
 		begin := time.Now()
 		if got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i)); got.status != http.StatusAccepted {
@@ -1058,7 +1058,7 @@ func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 	}
 }
 
-// discard is a client that reads nothing.
+// discard is a client that discards the response.
 type discard struct{ h http.Header }
 
 func (d discard) Header() http.Header         { return d.h }
@@ -1075,8 +1075,8 @@ func TestNew_ReportsEveryFault(t *testing.T) {
 	}
 }
 
-// untilAccepted delivers events until one is accepted: within this server's real deadlines a busy
-// machine may refuse the first ones.
+// untilAccepted delivers events until one is accepted: with this server's real deadlines, a busy machine may reject the
+// first ones.
 func (b *bench) untilAccepted(t *testing.T, id string) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -1087,8 +1087,8 @@ func (b *bench) untilAccepted(t *testing.T, id string) {
 	}
 }
 
-// Postgres gone: 503 within a second and no 2xx; back: deliveries go on without a restart.
-// Not parallel: the server is every test's.
+// Postgres is stopped: 503 within a second and no 2xx. After it is back, deliveries continue without a restart. The
+// test is not parallel, because all tests share the server.
 func TestDeliver_PostgresStopped(t *testing.T) {
 	server := schematest.Server(t)
 	config, err := pgxpool.ParseConfig(schematest.NewDSN(t))
@@ -1122,8 +1122,8 @@ func TestDeliver_PostgresStopped(t *testing.T) {
 	}
 }
 
-// A shop has two subscriptions for one topic on one URL: the second delivery is a duplicate. The topic that an order has
-// next, with the same bytes, is relayed and marked. A topic with a flow waits for a person.
+// A shop has two subscriptions for one topic with one URL: the second delivery is a duplicate. An order's next topic
+// with the same bytes is relayed and marked. A topic with a flow is parked.
 func TestDeliver_Shopify_TwoSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := at(t, shopify.Provider, webhook.Settings{}, func(_ *ingress.Config, s *ingress.Source) {
@@ -1165,8 +1165,8 @@ func TestDeliver_Shopify_TwoSubscriptions(t *testing.T) {
 	}
 }
 
-// Each press of Shopify's test button sends the same sample order under new IDs: the later ones are duplicates, also of a
-// topic with a flow, and nobody has to decide. A captured delivery that claims to be a test is a suspected replay.
+// Each click on Shopify's test button sends the same sample order under new IDs: the later ones are duplicates, even of
+// a topic with a flow, and none is parked. A captured delivery that claims to be a test is a suspected replay.
 func TestDeliver_Shopify_TestNotificationRepeated_Duplicate(t *testing.T) {
 	t.Parallel()
 	b := at(t, shopify.Provider, webhook.Settings{}, func(_ *ingress.Config, s *ingress.Source) {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 )
 
-// A sender can make up types. Those without a flow are one label.
+// A sender can invent types. All types without a flow share one label.
 func TestMetrics_TypesThatNobodyKnows_AreOne(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()
@@ -48,6 +48,6 @@ func TestMetrics_TypesThatNobodyKnows_AreOne(t *testing.T) {
 		t.Errorf("counted %v, want ten of invoice.paid and ten others", got)
 	}
 	if len(again) != 1 || again["received"] != 1 {
-		t.Errorf("duplicates %v, want one of what is received", again)
+		t.Errorf("duplicates %v, want only one of the received types", again)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// dial opens a connection to the server and writes raw bytes on it.
+// dial opens a connection to the server and writes raw bytes.
 func (b *bench) dial(t *testing.T, text string) net.Conn {
 	t.Helper()
 	var d net.Dialer
@@ -37,7 +37,7 @@ func (b *bench) dial(t *testing.T, text string) net.Conn {
 	return conn
 }
 
-// status returns the status of the answer on conn, or 0 when it was closed without one.
+// status returns the status of the answer on conn, or 0 if it was closed without an answer.
 func status(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -51,7 +51,7 @@ func status(t *testing.T, conn net.Conn) int {
 	return resp.StatusCode
 }
 
-// A client that goes slow loses its connection, and others do not wait for it.
+// A slow client loses its connection, and others do not wait for it.
 func TestLimits_SlowClients(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
@@ -73,7 +73,7 @@ func TestLimits_SlowClients(t *testing.T) {
 	if got := status(t, chunked); got != http.StatusRequestTimeout {
 		t.Errorf("slow chunks: got %d, want 408", got)
 	}
-	// 100 Continue is the first answer; the second is what counts.
+	// 100 Continue is the first response; the second one counts.
 	reader := bufio.NewReader(expecting)
 	for {
 		resp, err := http.ReadResponse(reader, nil)
@@ -91,7 +91,7 @@ func TestLimits_SlowClients(t *testing.T) {
 	}
 }
 
-// Bytes of bodies that are held at once are bounded, whatever the number of requests.
+// The total size of concurrent bodies is bounded, for any number of requests.
 func TestLimits_Bodies_ShedOverTheBudget(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Bodies = 10_000 })
@@ -100,7 +100,7 @@ func TestLimits_Bodies_ShedOverTheBudget(t *testing.T) {
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("over the budget: got %d, want 503 with Retry-After", got.status)
 	}
-	// What was held is given back: many small ones in a row fit.
+	// The memory is released: many small bodies in sequence fit.
 	for i := range 20 {
 		if got := b.post(t, fmt.Sprintf(`{"id":"s%d","pad":"%s"}`, i, strings.Repeat("x", 4_000))); got.status != http.StatusAccepted {
 			t.Fatalf("%d: got %d, want 202", i, got.status)
@@ -108,7 +108,7 @@ func TestLimits_Bodies_ShedOverTheBudget(t *testing.T) {
 	}
 }
 
-// No path redirects (a 3xx is a failed delivery), and only the source's own is one.
+// No path redirects, because a 3xx is a failed delivery, and only the source's own path is accepted.
 func TestLimits_Paths(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -123,7 +123,7 @@ func TestLimits_Paths(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/hooks", "/hooks/", "//hooks/shop", "/hooks//shop", "/hooks/shop//", "/hooks/shop/x", "/hooks/../hooks/shop",
 		"/hooks/SHOP", "/hooks/shop;x", "/hooks/%00", "/hooks/unknown", "/Hooks/shop"} {
-		// Written by hand: a client would clean the path.
+		// Written as raw bytes, because a client would normalize the path.
 		conn := b.dial(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: evil.example\r\nX-Sig: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, sign([]byte(body)), len(body), body))
 		if got := status(t, conn); got != http.StatusNotFound {
 			t.Errorf("%s: got %d, want 404", path, got)
@@ -141,8 +141,7 @@ func TestLimits_Paths(t *testing.T) {
 	}
 }
 
-// What is refused by its path or method is answered without waiting for a body, and leaves no connection
-// that goes on sending one.
+// A request that is rejected by its path or method is answered without reading its body, and the connection is closed.
 func TestLimits_RefusedUnread_AnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Read, c.Limits.Total = time.Minute, 2*time.Minute })
@@ -168,8 +167,8 @@ func TestLimits_RefusedUnread_AnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A chunked body announces no length: that it is too large shows only while it is read, and the answer does not wait
-// for the rest of it either.
+// A chunked body has no length, so its excess is only detected while reading. The answer does not wait for the rest
+// either.
 func TestLimits_ChunkedTooLarge_AnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
@@ -187,7 +186,7 @@ func TestLimits_ChunkedTooLarge_AnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A request with two lengths ends its connection: a proxy may disagree on where the next one begins.
+// A request with two lengths ends its connection, because a proxy may find another start of the next request.
 func TestLimits_TwoLengths_ConnectionClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -207,7 +206,7 @@ func TestLimits_PerSource(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
-		c.Now = func() time.Time { return now } // no token comes back
+		c.Now = func() time.Time { return now } // no token is refilled
 		c.Limits.PerSource = throttle.Rate{PerSecond: 1, Burst: 2}
 		c.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
@@ -219,7 +218,7 @@ func TestLimits_PerSource(t *testing.T) {
 	}
 }
 
-// Without trusted proxies nobody is believed: an address cannot name another to get its tokens.
+// Without trusted proxies, X-Forwarded-For is ignored: a client cannot use the tokens of another address.
 func TestLimits_PerAddress_ForwardedNotBelieved(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -234,7 +233,7 @@ func TestLimits_PerAddress_ForwardedNotBelieved(t *testing.T) {
 	}
 }
 
-// No content coding is taken, also where the label is a lie, and nothing is inflated.
+// No content encoding is accepted, even if the header is wrong, and nothing is decompressed.
 func TestLimits_ContentEncoding(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -250,7 +249,7 @@ func TestLimits_ContentEncoding(t *testing.T) {
 	}
 }
 
-// Headers over the limit are answered without being kept.
+// Too large headers are answered without being stored.
 func TestLimits_Headers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -264,7 +263,7 @@ func TestLimits_Headers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer over.Close()
-	// The server may answer and close while this is still being written.
+	// The server may answer and close the connection during this write.
 	_, _ = io.WriteString(over, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: "+strings.Repeat("0", 60_000)+"\r\nContent-Length: 2\r\n\r\n{}")
 	resp, err := http.ReadResponse(bufio.NewReader(over), nil)
 	if err == nil {
@@ -275,8 +274,8 @@ func TestLimits_Headers(t *testing.T) {
 	}
 }
 
-// A head of many short fields would take fifty times its size, and on a connection that sends no more for as long as it
-// likes. It is answered before it has ended, whatever its parts; a body of many lines counts for nothing.
+// A head with many short fields would need fifty times its size in memory, for as long as the client keeps the
+// connection open. It is answered before its end, for any packets; the lines of a body do not count.
 func TestLimits_HeaderFields(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -299,13 +298,13 @@ func TestLimits_HeaderFields(t *testing.T) {
 		}
 	}
 	conn := b.dial(t, "POST /hooks/shop HTTP/1.1\r\n")
-	for i := range 70 { // each in a packet of its own, most likely
+	for i := range 70 { // most likely each in its own packet
 		_, _ = fmt.Fprintf(conn, "X-%d: 1\r\n", i)
 	}
 	if got := status(t, conn); got != http.StatusRequestHeaderFieldsTooLarge && got != 0 {
 		t.Errorf("a head that has not ended: got %d, want 431 or the connection closed", got)
 	}
-	// The next request of a connection is bounded, too.
+	// The next request of a connection is limited as well.
 	conn = b.dial(t, delivery(60))
 	reader := bufio.NewReader(conn)
 	for i, n := range []int{60, 64, 65} {
@@ -324,8 +323,8 @@ func TestLimits_HeaderFields(t *testing.T) {
 	}
 }
 
-// A client may send the next delivery without waiting for an answer, so that its head comes together with the body before
-// it. Each delivery is taken, and the limit of header fields holds for each head.
+// A client may send the next delivery without waiting for an answer, so that its head arrives together with the
+// previous body. Each delivery is accepted, and the limit of header fields applies to each head.
 func TestLimits_HeaderFields_Pipelined(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -351,7 +350,7 @@ func TestLimits_HeaderFields_Pipelined(t *testing.T) {
 	}
 }
 
-// What was refused before its body was read is told as well, with what is known of it.
+// Requests that were rejected before their body was read are recorded as well, with the known values.
 func TestLimits_RefusalsAreTold(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -372,7 +371,7 @@ func TestLimits_RefusalsAreTold(t *testing.T) {
 	defer mu.Unlock()
 	for class, says := range map[webhook.Class]string{webhook.TooLarge: "sources.shop.body_limit", webhook.ContentEncoding: "compresses", webhook.NoMatchingSignature: "127.0.0.1"} {
 		if !strings.Contains(told[class], says) {
-			t.Errorf("%s: told %q, want it to say %q", class, told[class], says)
+			t.Errorf("%s: logged %q, want %q in it", class, told[class], says)
 		}
 	}
 }

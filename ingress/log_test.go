@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 )
 
-// The log has a line for each new event, one for all its duplicates, and one for all refusals of a class, which names
-// what the first of them claims to be. No line holds a body.
+// The log has a line for each new event, one for all its duplicates, and one for all rejections of a class with the
+// claimed ID of the first. No line contains a body.
 func TestLog_OneLineForEachChange(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -34,7 +34,7 @@ func TestLog_OneLineForEachChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(log.String(), "Ada") {
-		t.Errorf("the log holds what is in the body:\n%s", &log)
+		t.Errorf("the log contains a part of the body:\n%s", &log)
 	}
 	got := map[string][]map[string]any{}
 	for line := range strings.Lines(log.String()) {

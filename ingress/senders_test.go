@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// dialFrom opens a connection from a loopback address and sends text on it. Unlike dial it takes a connection that is
+// dialFrom opens a connection from a loopback address and sends text. Unlike dial it permits a connection that is
 // closed at once.
 func (b *bench) dialFrom(t *testing.T, from, text string) net.Conn {
 	t.Helper()
@@ -35,7 +35,7 @@ func (b *bench) dialFrom(t *testing.T, from, text string) net.Conn {
 	return conn
 }
 
-// deliverAll sends n valid deliveries, each on a connection of its own from the address, and wants a 2xx for each.
+// deliverAll sends n valid deliveries, each on its own connection from the address. Each must be answered with 2xx.
 func (b *bench) deliverAll(t *testing.T, from, name string, n, size int) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -83,7 +83,7 @@ func isTimeout(err error) bool {
 
 const stalledBody = "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: 00\r\nContent-Length: 100\r\n\r\n"
 
-// More bodies are stalled than deliveries may be worked on at once: nobody else notices.
+// More bodies are stalled than deliveries may be processed concurrently: other senders are not affected.
 func TestSenders_StalledBodies_ValidTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -93,7 +93,7 @@ func TestSenders_StalledBodies_ValidTaken(t *testing.T) {
 	b.deliverAll(t, "127.0.0.1", "e", 20, 10)
 }
 
-// All of it comes from one address, as behind a load balancer that nobody has told pawl of.
+// All requests come from one address, as behind a load balancer that is not configured as trusted.
 func TestSenders_StalledBodies_SameAddress_ValidTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections, c.Limits.InFlight = 32, 1 })
@@ -103,7 +103,7 @@ func TestSenders_StalledBodies_SameAddress_ValidTaken(t *testing.T) {
 	b.deliverAll(t, "127.0.0.1", "e", 20, 10)
 }
 
-// Connections that say nothing, of several addresses, are displaced by those that do, and somebody hears of it.
+// Silent connections of several addresses are closed in favor of connections with requests, and this is logged.
 func TestSenders_IdleConnections_Displaced(t *testing.T) {
 	t.Parallel()
 	var said lines
@@ -116,23 +116,23 @@ func TestSenders_IdleConnections_Displaced(t *testing.T) {
 		idle = append(idle, b.dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i%4), ""))
 	}
 	b.deliverAll(t, "127.0.0.1", "e", 20, 10)
-	for _, conn := range idle[:200] { // of 300, 64 have a place at most
+	for _, conn := range idle[:200] { // at most 64 of 300 have a slot
 		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 			t.Fatalf("an old idle connection: %v, want it closed", err)
 		}
 	}
 	if n := strings.Count(said.String(), "all connections are taken"); n == 0 || n > 20 {
-		t.Errorf("told %d times, want now and then:\n%s", n, said.String())
+		t.Errorf("logged %d times, want a few times:\n%s", n, said.String())
 	}
 }
 
-// Nearly all senders are hostile, from a few addresses. Each valid delivery is taken, small ones and large ones.
+// Nearly all senders are hostile, from a few addresses. Each valid delivery, small or large, is accepted.
 func TestSenders_Hostile_EachValidDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
 		c.Limits.Connections, c.Limits.Bodies = 256, 8<<20
-		// No time-out helps: who creeps may do so for as long as others leave room.
+		// Timeouts do not help here: slow senders may continue as long as there are free slots.
 		c.Limits.Header, c.Limits.Read, c.Limits.Total = time.Minute, time.Minute, 2*time.Minute
 		s.BodyLimit = 2 << 20
 	})
@@ -143,13 +143,13 @@ func TestSenders_Hostile_EachValidDeliveryTaken(t *testing.T) {
 	stop()
 }
 
-// attack opens 500 connections from four addresses, again and again until stop is called: they creep, announce what
-// never comes, send what is too much, or say nothing.
+// attack opens 500 connections from four addresses, repeatedly until stop is called: they send slowly, announce a body
+// without sending it, send too much, or send nothing.
 func (b *bench) attack(t testing.TB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var hostile sync.WaitGroup
-	// Not what the machine's two cores allow, which they share with the server: 100 connections and 16 MB a second.
+	// Below the capacity of the machine's two cores, which the server shares: 100 connections and 16 MB per second.
 	again, sent := rate.NewLimiter(100, 500), rate.NewLimiter(16e6, 16e6)
 	chunk := bytes.Repeat([]byte("x"), 32<<10)
 	attack := func(from, head string, each func(net.Conn) bool) {
@@ -197,8 +197,8 @@ func (b *bench) attack(t testing.TB) (stop func()) {
 	}
 }
 
-// A sender keeps its connection by a verified delivery. A duplicate under an unsigned ID may be a captured one that
-// anybody repeats.
+// A verified delivery lets a sender keep its connection. A duplicate under an unsigned ID does not, because it may be a
+// replay by an attacker.
 func TestSenders_Refused_ConnectionClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
@@ -231,7 +231,7 @@ func TestSenders_Refused_ConnectionClosed(t *testing.T) {
 	}
 }
 
-// A server that is about to stop ends each connection with its answer.
+// A server that is stopping closes each connection after its answer.
 func TestSenders_Leaving_ConnectionClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Leaving = func() bool { return true } })
@@ -246,7 +246,7 @@ func TestSenders_Leaving_ConnectionClosed(t *testing.T) {
 	}
 }
 
-// A proxy that nobody has told pawl of makes one sender of all: that is said once, and not of one that is trusted.
+// An untrusted proxy makes all senders look like one: this is logged once, and not for a trusted proxy.
 func TestSender_UntrustedProxy_ToldOnce(t *testing.T) {
 	t.Parallel()
 	for name, trusted := range map[string][]netip.Prefix{"untrusted": nil, "trusted": {netip.MustParsePrefix("127.0.0.0/8")}} {
@@ -263,7 +263,7 @@ func TestSender_UntrustedProxy_ToldOnce(t *testing.T) {
 			want = 0
 		}
 		if n := strings.Count(said.String(), "ingress.limits.trusted_proxies"); n != want {
-			t.Errorf("%s: told %d times, want %d\n%s", name, n, want, said.String())
+			t.Errorf("%s: logged %d times, want %d\n%s", name, n, want, said.String())
 		}
 	}
 }

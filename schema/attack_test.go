@@ -14,15 +14,15 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// foundSQL reports whether the owner has created the table "mark", and whether a function of the owner's is a trigger of a
-// temporary table.
+// foundSQL reports whether the owner has created the table "mark", and whether a function of the owner is a trigger of
+// a temporary table.
 const foundSQL = `
 select to_regclass('public.mark') is not null,
        exists (select from pg_trigger g join pg_class c on c.oid = g.tgrelid join pg_proc p on p.oid = g.tgfoid
                 where p.prosecdef and c.relpersistence = 't')`
 
-// attack returns a migrated database of the roles. With temporary, each role may create temporary tables, which only some
-// of them may.
+// attack returns a migrated database with the roles. With temporary, each role may create temporary tables, which
+// normally only some of them may.
 func attack(t *testing.T, temporary bool) *pgxpool.Pool {
 	t.Helper()
 	owner := schematest.New(t)
@@ -40,9 +40,9 @@ func run(t *testing.T, db schema.Execer, sql string) {
 	}
 }
 
-// TestRoles_Attacked_RunNothingAsTheOwner runs the published ways in which a role made the owner run its own code: it attaches a
-// function of the owner's to a table of its own, it puts a temporary table in front of a table of pawl's, or a temporary
-// type in front of a type of Postgres. Each of them wants the owner to create the table "mark".
+// TestRoles_Attacked_RunNothingAsTheOwner runs known ways in which a role can make the owner run the role's code: it
+// uses a function of the owner as a trigger of its own table, it shadows a table of pawl by a temporary table, or it
+// shadows a type of Postgres by a temporary type. Each tries to make the owner create the table "mark".
 func TestRoles_Attacked_RunNothingAsTheOwner(t *testing.T) {
 	const mark = `create function pg_temp.mark() returns boolean language plpgsql as $$ begin
 		if current_user = session_user then create table public.mark (); end if; return true; exception when insufficient_privilege then return true; end $$`
@@ -88,8 +88,8 @@ func TestRoles_Attacked_RunNothingAsTheOwner(t *testing.T) {
 	}
 }
 
-// try runs statements with the rights of role. The session is the owner's, so that current_user shows who runs a
-// function.
+// try runs statements with the privileges of role. The session user is the owner, so current_user is the user who runs
+// a function.
 func try(t *testing.T, owner *pgxpool.Pool, role string, statements []string) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), owner.Config().ConnConfig)
@@ -106,8 +106,8 @@ func try(t *testing.T, owner *pgxpool.Pool, role string, statements []string) {
 	}
 }
 
-// refusals are the codes of errors that an attack may end in: insufficient_privilege, and the missing schema, table or
-// function of an attack that was refused before.
+// refusals are the error codes of a failed attack: insufficient_privilege, and the missing schema, table or function of
+// an attack that failed earlier.
 var refusals = []string{"42501", "3F000", "42P01", "42883"}
 
 const receiptID = "01890000-0000-7000-8000-000000000001"
@@ -117,9 +117,10 @@ func decision(request, action, target, after string) string {
 		values ('` + request + `', 'ada', '` + action + `', '` + target + `', 'why', '{"source":"stripe"}', '` + after + `', '` + request + `', '')`
 }
 
-// TestRoles_Attacked_ForgeAndEraseNothing runs what the roles of a console and of a worker could once do past the audit
-// trail: change the hash of a token, turn a running job into another decision, erase payloads, edit what accounts have
-// and owe, forge facts, and block later decisions by a row with a number of its own.
+// TestRoles_Attacked_ForgeAndEraseNothing runs operations that the roles of a console and of a worker were once able to
+// do without an entry in the audit trail: change the hash of a token, turn a running job into another decision, erase
+// payloads, edit the access and the money of accounts, forge facts, and block later decisions by a row with a chosen
+// ID.
 func TestRoles_Attacked_ForgeAndEraseNothing(t *testing.T) {
 	t.Parallel()
 	owner := schematest.New(t)
@@ -154,7 +155,7 @@ func TestRoles_Attacked_ForgeAndEraseNothing(t *testing.T) {
 		`insert into jobs (id) values ('x')`, `update jobs set state = 'cancelled'`, `update receipts set status = 'received'`,
 		`insert into receipts (event_id) values ('x')`, `insert into pauses (kind) values ('sink')`, `update tasks set state = 'done'`,
 		`insert into pending_decisions (id) values ('x')`, `delete from pending_decisions`, `update tokens set revoked_at = null`,
-		`update effects set state = 'done'`, `insert into meaning_switches (hash) values ('x')`, decision("own", "approve", "evt_1", "{}"),
+		`update effects set state = 'done'`, `insert into billing_rules_changes (hash) values ('x')`, decision("own", "approve", "evt_1", "{}"),
 		`insert into console_requests (id, at, kind, input) values (gen_random_uuid(), now(), 'decide', '{}')`,
 		`update console_requests set answer = '{}'`, `delete from console_requests`, `select input from console_requests`,
 		`create temporary table t ()`,
@@ -177,7 +178,7 @@ func TestRoles_Attacked_ForgeAndEraseNothing(t *testing.T) {
 	}
 }
 
-// ingressMay are statements that are not for a console, and that an ingress is for.
+// ingressMay lists statements that an ingress may run, and a console may not.
 var ingressMay = []string{`update receipt_bodies set body = ''`, `insert into receipt_bodies (receipt_id) values ('` + receiptID + `')`,
 	`select body from rejections`, `select headers from rejections`, `update receipts set status = 'received'`,
 	`insert into receipts (event_id) values ('x')`, `create temporary table t ()`}

@@ -8,24 +8,26 @@ import (
 	"strings"
 )
 
-// Columns passes rows of T to a statement that reads them with unnest: one array per column. Make one with [ColumnsOf].
+// Columns converts rows of type T to the parameters of a statement that reads them with unnest, one array per column.
+// Make one with [ColumnsOf].
 type Columns[T any] struct {
-	// fields holds, for each array parameter in order, the index of its field in T.
+	// fields contains, for each array parameter in order, the index of the field of T.
 	fields [][]int
 }
 
 var (
-	// unnested finds "unnest($1::text[], $2::int[]) as t(key, round)". Columns after the last array, such as the
-	// ordinality, have no parameter.
+	// unnested matches "unnest($1::text[], $2::int[]) as t(key, round)". The list may name more columns than there are
+	// arrays, such as the ordinality; such a column has no parameter.
 	unnested  = regexp.MustCompile(`unnest\((\$[^)]*)\)\s+(?:with ordinality\s+)?(?:as\s+)?\w+\s*\(([^)]*)\)`)
 	parameter = regexp.MustCompile(`^\$(\d+)::[\w ]+\[\]$`)
 )
 
-// ColumnsOf binds the arrays of each unnest in sql to the fields of T by column name: run_id is the field RunID, or
-// the field with the tag `db:"run_id"`. Fields of embedded structs count, and fields without a column are not passed.
+// ColumnsOf finds the field of T for each column of each unnest in sql, by name. The column run_id belongs to the field
+// RunID, or to the field with the tag `db:"run_id"`. Fields of embedded structs are included. Fields without a column
+// are ignored.
 //
-// It panics if a column has no field, or if the numbers of the array parameters have a gap: sql is a constant, so this
-// is found when the program starts.
+// It panics if a column has no field, or if the numbers of the array parameters have a gap. sql is a constant, so a
+// mistake is found when the program starts.
 func ColumnsOf[T any](sql string) Columns[T] {
 	names := map[int]string{}
 	first := 0
@@ -36,10 +38,10 @@ func ColumnsOf[T any](sql string) Columns[T] {
 			if number == nil || i >= len(columns) {
 				panic(fmt.Sprintf("unnest of %q: %q is not an array parameter with a column", found[0], p))
 			}
-			n, _ := strconv.Atoi(number[1]) // the pattern allows digits only
+			n, _ := strconv.Atoi(number[1]) // cannot fail: the pattern matches only digits
 			name := strings.TrimSpace(columns[i])
 			if before, ok := names[n]; ok && before != name {
-				panic(fmt.Sprintf("parameter $%d is column %s and column %s", n, before, name))
+				panic(fmt.Sprintf("parameter $%d belongs to two columns, %s and %s", n, before, name))
 			}
 			if names[n] = name; first == 0 || n < first {
 				first = n
@@ -63,7 +65,7 @@ func ColumnsOf[T any](sql string) Columns[T] {
 	return c
 }
 
-// structOf returns T, or what T points to.
+// structOf returns T, or the type that T points to.
 func structOf[T any]() reflect.Type {
 	t := reflect.TypeFor[T]()
 	if t.Kind() == reflect.Pointer {

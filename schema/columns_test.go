@@ -72,12 +72,12 @@ func TestColumns_ArriveByName(t *testing.T) {
 func TestColumns_Mistakes_Panic(t *testing.T) {
 	t.Parallel()
 	for want, sql := range map[string]string{
-		"has no field for column colour":   `select * from unnest($1::text[], $2::text[]) as s(run_id, colour)`,
-		"have a gap at $2":                 `select * from unnest($1::text[], $3::text[]) as s(run_id, kind)`,
-		"is not an array parameter":        `select * from unnest($1::text[], $2) as s(run_id, kind)`,
-		"no unnest of parameters":          `select 1`,
-		"is column run_id and column kind": `select * from unnest($1::text[]) a(run_id), unnest($1::text[]) b(kind)`,
-		"parameter with a column":          `select * from unnest($1::text[], $2::text[]) as s(run_id)`,
+		"has no field for column colour":          `select * from unnest($1::text[], $2::text[]) as s(run_id, colour)`,
+		"have a gap at $2":                        `select * from unnest($1::text[], $3::text[]) as s(run_id, kind)`,
+		"is not an array parameter":               `select * from unnest($1::text[], $2) as s(run_id, kind)`,
+		"no unnest of parameters":                 `select 1`,
+		"belongs to two columns, run_id and kind": `select * from unnest($1::text[]) a(run_id), unnest($1::text[]) b(kind)`,
+		"parameter with a column":                 `select * from unnest($1::text[], $2::text[]) as s(run_id)`,
 	} {
 		func() {
 			defer func() {

@@ -21,18 +21,18 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg"
 )
 
-// Where a transaction can stand when its process vanishes.
+// The states of a transaction in which its process disappears.
 const (
-	// betweenStatements: the server waits for the next one, and knows that it does.
+	// betweenStatements: the server waits for the next statement, and the transaction is idle.
 	betweenStatements = "between two statements"
-	// inPipeline: the server waits for the rest of what is sent at once. It does not call that idle.
+	// inPipeline: the server waits for the rest of a pipeline. It does not count this as idle.
 	inPipeline = "in a pipeline"
-	// inStatement: the server works.
+	// inStatement: the server executes a statement.
 	inStatement = "in a statement"
 )
 
-// victim is the process that vanishes: it locks the row that it is told, as a pool of the use does, and stays there.
-// It returns false in the process of the tests themselves.
+// victim is the process that disappears: it locks the row from its environment, with a pool of that use, and blocks. It
+// returns false in the process of the tests themselves.
 func victim() bool {
 	dsn := os.Getenv("SCHEMA_VICTIM")
 	if dsn == "" {
@@ -67,7 +67,7 @@ func lockAndStay(dsn string, use schema.Use, point, row string) error {
 	if point == inPipeline {
 		pipeline := conn.Conn().PgConn().StartPipeline(ctx)
 		pipeline.SendQueryParams(lock, [][]byte{[]byte(row)}, nil, nil, nil)
-		pipeline.SendFlushRequest() // and not the end of it, at which the server would commit
+		pipeline.SendFlushRequest() // without the end of the pipeline, at which the server would commit
 		if err := pipeline.Flush(); err != nil {
 			return err
 		}
@@ -95,11 +95,11 @@ func lockAndStay(dsn string, use schema.Use, point, row string) error {
 	select {} // until it is killed
 }
 
-// A process vanishes while it holds a lock: it is stopped, or the cable of its host is pulled, so that not even its
-// kernel answers. What it has locked is free within ten seconds, wherever its transaction stood.
+// A process disappears while it holds a lock: it is stopped, or the network cable of its host is pulled, so that its
+// kernel does not respond either. Its locks are released within ten seconds, in any state of its transaction.
 //
-// Two cases are left out. Of a process that is stopped in a pipeline the kernel goes on answering; between two writes of
-// one pipeline there are microseconds. And a statement that a person has asked for ends when it is done.
+// Two cases are not covered. The kernel of a process that is stopped within a pipeline still responds; between two
+// writes of one pipeline are only microseconds. And a statement of a person ends when it is done.
 func TestBound_ProcessVanishes_ItsLocksAreFree(t *testing.T) {
 	t.Parallel()
 	elsewhere := newHost(t)
@@ -176,7 +176,7 @@ func TestBound_ProcessVanishes_ItsLocksAreFree(t *testing.T) {
 	}
 }
 
-// awaitLocked starts a victim and returns when it says that it has its lock. It is killed when the test ends.
+// awaitLocked starts a victim and returns when it reports its lock. It is killed when the test ends.
 func awaitLocked(t *testing.T, cmd *exec.Cmd, row string) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -189,11 +189,11 @@ func awaitLocked(t *testing.T, cmd *exec.Cmd, row string) {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // how it ended does not matter
+		_ = cmd.Wait() // the exit status does not matter
 	})
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "locked" {
-		t.Fatalf("%s: it said %q", row, lines.Text())
+		t.Fatalf("%s: it printed %q", row, lines.Text())
 	}
 }
 
@@ -209,10 +209,10 @@ func isFree(t *testing.T, pool *pgxpool.Pool, row string) bool {
 	return free
 }
 
-// host is a network namespace with one cable to this one, which can be pulled.
+// host is a network namespace with one virtual cable, which can be pulled.
 type host struct{ name, gateway, network string }
 
-// newHost makes a host, where the machine allows that: it takes root and iproute2.
+// newHost creates a host if possible: it requires root and iproute2.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -222,7 +222,7 @@ func newHost(t *testing.T) *host {
 		t.Skip("iproute2 is not installed")
 	}
 	pid := os.Getpid()
-	// Of the block for tests of networks (RFC 2544), four addresses for each process.
+	// Four addresses per process from the block for network tests (RFC 2544).
 	prefix := fmt.Sprintf("198.18.%d.", pid>>6&255)
 	base := pid & 63 * 4
 	h := &host{name: fmt.Sprintf("pawl%d", pid), gateway: fmt.Sprint(prefix, base+1), network: fmt.Sprint(prefix, base, "/30")}
@@ -239,7 +239,7 @@ func newHost(t *testing.T) *host {
 		}
 		if step[0] == "netns" {
 			t.Cleanup(func() {
-				_ = exec.Command("ip", "link", "del", h.name).Run() // it may not have been made
+				_ = exec.Command("ip", "link", "del", h.name).Run() // the link may not exist
 				if out, err := exec.Command("ip", "netns", "del", h.name).CombinedOutput(); err != nil {
 					t.Errorf("ip netns del: %v: %s", err, out)
 				}
@@ -249,7 +249,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// command is what runs a program on the host. It has the ID of the process that is started.
+// command is the command line that runs a program on the host. The started process runs the program itself.
 func (h *host) command(program string) []string {
 	return []string{"ip", "netns", "exec", h.name, program}
 }
@@ -261,14 +261,14 @@ func (h *host) cut(t *testing.T) {
 	}
 }
 
-// startFor starts a server that a host reaches, beside this one.
+// startFor starts a second server that the host can reach.
 func startFor(t *testing.T, h *host) *localpg.Server {
 	t.Helper()
 	var rules bytes.Buffer
 	for _, network := range []string{"127.0.0.1/32", h.network} {
 		fmt.Fprintf(&rules, "host all all %s scram-sha-256\n", network)
 	}
-	dir, err := os.MkdirTemp("", "pawl-gone-") // the server's user has to get into it
+	dir, err := os.MkdirTemp("", "pawl-gone-") // the server's user must be able to enter it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// process describes a kind of role: the privileges of one process of pawl, or of readers.
+// process describes a database role: the privileges of one kind of pawl process, or of external readers.
 type process struct {
 	name       string
 	privileges []privilege
@@ -20,18 +20,19 @@ type process struct {
 
 var (
 	ingressProcess = process{"ingress", ingressPrivileges, "it checks the disk space with a temporary table"}
-	workerProcess  = process{"worker", workerPrivileges, "a preview of many accounts folds them in temporary tables"}
+	workerProcess  = process{"worker", workerPrivileges, "previews recompute accounts in temporary tables"}
 	consoleProcess = process{"console", consolePrivileges, ""}
 	readerProcess  = process{"reader", readerPrivileges, ""}
 )
 
-// grantOf is one GRANT: a verb on a table, limited to columns unless they are nil.
+// grantOf is one GRANT of a verb on a table. If columns is not nil, it covers only these columns.
 type grantOf struct {
 	verb, table string
 	columns     []string
 }
 
-// grants resolves privileges against the existing tables. An unknown name is an error.
+// grants expands a list of privileges to one grant per table and verb. It returns an error for an unknown table or
+// column.
 func grants(l layout, list []privilege) (all []grantOf, err error) {
 	for _, p := range list {
 		tables, but := words(p.tables)
@@ -66,7 +67,7 @@ func grants(l layout, list []privilege) (all []grantOf, err error) {
 	return all, nil
 }
 
-// grant gives role the privileges of a process on the database, and revokes all others.
+// grant gives a role the privileges of a process in the database, and revokes all others.
 func grant(ctx context.Context, tx pgx.Tx, database, role string, as process) error {
 	l, err := readLayout(ctx, tx)
 	if err != nil {
@@ -108,8 +109,8 @@ select verb, "table", "column" from unnest($1::text[], $2::text[], $3::text[]) a
            else has_column_privilege('public.' || "table", "column", verb) end
  order by "table", verb, "column"`
 
-// LacksAsWorker lists the privileges for a worker and for the command line that the connection's role lacks, such as
-// "insert on runs".
+// LacksAsWorker returns the privileges that a worker or the command line needs and that the connection's role lacks,
+// such as "insert on runs".
 func LacksAsWorker(ctx context.Context, db Querier) ([]string, error) {
 	l, err := readLayout(ctx, db)
 	if err != nil {
@@ -134,7 +135,7 @@ func LacksAsWorker(ctx context.Context, db Querier) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// columnsOf lists the columns of the grants. A delete has the column "".
+// columnsOf returns the columns that the grants cover. A grant of delete has the column "".
 func columnsOf(l layout, list []grantOf) map[column]bool {
 	all := map[column]bool{}
 	for _, g := range list {
@@ -152,7 +153,7 @@ func columnsOf(l layout, list []grantOf) map[column]bool {
 	return all
 }
 
-// Console reports whether the role of a connection is only a console's: it can request decisions, but not make them.
+// Console reports whether the connection uses a console's role. Such a role can request decisions but not make them.
 func Console(ctx context.Context, db Querier) (role string, is bool, err error) {
 	as, err := One[struct {
 		Role string

@@ -17,7 +17,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// allowed reports whether the role of a connection may run sql. It does not run: Postgres checks that before.
+// allowed reports whether the role of a connection may run sql. It does not execute the statement: Postgres checks
+// privileges before.
 func allowed(t *testing.T, conn *pgx.Conn, sql string) bool {
 	t.Helper()
 	prepared, err := conn.Prepare(t.Context(), "checked", sql)
@@ -39,10 +40,11 @@ func allowed(t *testing.T, conn *pgx.Conn, sql string) bool {
 	return true
 }
 
-// notOf are the statements of packages that a worker and the command line do not run.
+// notOf lists the statements of packages that a worker and the command line do not run.
 var notOf = map[string]string{"session": "people sign in to a console", "request: send": "a console sends requests"}
 
-// TestSetRoles_Statements_EachProcessMayRunItsOwn asks Postgres about each statement of the packages below schema.
+// TestSetRoles_Statements_EachProcessMayRunItsOwn checks the privileges for each statement of the packages below
+// schema.
 func TestSetRoles_Statements_EachProcessMayRunItsOwn(t *testing.T) {
 	t.Parallel()
 	owner := schematest.New(t)
@@ -64,7 +66,7 @@ func TestSetRoles_Statements_EachProcessMayRunItsOwn(t *testing.T) {
 	}
 	intake := maps.Clone(schematest.Statements(t, "receipt"))
 	maps.Copy(intake, schematest.Statements(t, "rejection"))
-	// What an ingress takes in, a worker reads.
+	// A worker reads the data that an ingress stores.
 	for _, name := range []string{"body", "body size", "load", "trim counts", "get", "admitted", "repeated"} {
 		delete(intake, name)
 	}
@@ -88,7 +90,7 @@ func TestSetRoles_Statements_EachProcessMayRunItsOwn(t *testing.T) {
 	}
 }
 
-// generic returns a connection of a process's role, with the plans of one that handles events.
+// generic returns a connection with a process's role and with plans for any parameters.
 func generic(t *testing.T, owner *pgxpool.Pool, as string) *pgx.Conn {
 	t.Helper()
 	conn := asRole(t, owner, roles[as])
@@ -96,7 +98,7 @@ func generic(t *testing.T, owner *pgxpool.Pool, as string) *pgx.Conn {
 	return conn
 }
 
-// The role that migrates may be one of a process, too, and keeps its privileges.
+// The role that migrates may also be the role of a process, and keeps its privileges.
 func TestSetRoles_Migrator_KeepsItsPrivileges(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -111,7 +113,7 @@ func TestSetRoles_Migrator_KeepsItsPrivileges(t *testing.T) {
 	}
 }
 
-// A privilege that somebody has added is taken away by the next migration.
+// The next migration revokes a privilege that was added by hand.
 func TestSetRoles_Again_TakesWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -143,8 +145,8 @@ func TestConsole_EachRole(t *testing.T) {
 	}
 }
 
-// A console asks as a person does, also where its connections cannot tell the server so: a list may take longer than an
-// event, and reads a table whole where that is best.
+// The settings of a console's role are those for people, even if its connections cannot set them: a list may take
+// longer than an event, and may use a sequential scan.
 func TestSetRoles_Console_AsksAsAPersonDoes(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -163,11 +165,12 @@ func TestSetRoles_Console_AsksAsAPersonDoes(t *testing.T) {
 	}
 	all := strings.Join(told, " ")
 	if !strings.Contains(all, "lock_timeout=5s") || strings.Contains(all, "enable_") || strings.Contains(all, "statement_timeout") {
-		t.Errorf("the server tells a console %v", told)
+		t.Errorf("the settings of a console are %v", told)
 	}
 }
 
-// pawl doctor compares the role that it has with this list: a worker's lacks nothing, and an ingress' much.
+// pawl doctor compares the privileges of the role with this list: a worker's role lacks none, and an ingress' role
+// lacks many.
 func TestLacksAsWorker_EachRole(t *testing.T) {
 	t.Parallel()
 	owner := schematest.New(t)

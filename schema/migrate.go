@@ -1,4 +1,5 @@
-// Package schema contains the migrations and the rights of the database, and one package below it per kind of row.
+// Package schema contains the migrations and the privileges of the database. Each kind of row has a package of its own
+// below it.
 package schema
 
 import (
@@ -20,35 +21,35 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// versionTable has one row with the number of the last migration.
+// versionTable contains one row with the number of the last migration.
 const versionTable = "public.schema_version"
 
-// lockTimeout bounds how long a migration waits for a lock. All statements that queue behind a waiting ALTER TABLE wait
-// with it. So a migration that does not get its lock soon gives up and tries again, rather than stop the ingress.
+// lockTimeout bounds how long a migration waits for a lock. While an ALTER TABLE waits for a lock, all later statements
+// on the table wait behind it. To keep the ingress working, a migration gives up soon and tries again.
 const lockTimeout = "2s"
 
-// patience bounds how long Migrate retries to get a lock. The other migrator, or the long transaction that holds the
-// lock, should have finished by then.
+// patience bounds how long Migrate retries to get a lock. Within this time, another migrator or a long transaction
+// should have released the lock.
 const patience = 2 * time.Minute
 
-// connectWithin bounds connecting if the DSN does not: a suspended server accepts a connection and never answers.
+// connectWithin is the connect timeout if the DSN sets none. A suspended server would accept the connection and never
+// respond.
 const connectWithin = 10 * time.Second
 
 // NewerError means that a newer pawl has migrated the database.
 type NewerError struct{ Database, Binary int }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("the database is at version %d and this binary knows %d: use the newer pawl", e.Database,
+	return fmt.Sprintf("the database has version %d, but this pawl supports only version %d: use the newer pawl", e.Database,
 		e.Binary)
 }
 
-// Migrate brings the database at dsn to the latest version. Many processes may call it at once, and it does nothing if
-// the database is up to date. It only migrates forward. Each migration is one transaction together with its version
-// number: after an error, the database has the version of the last completed migration, and Migrate can be called
-// again.
+// Migrate brings the database at dsn to the latest version. Several processes may call it at the same time. It does
+// nothing if the database is up to date. Each migration is one transaction that also stores the version number. If a
+// migration fails, the database has the version of the last completed one, and Migrate can be called again.
 //
-// The DSN must lead to Postgres directly or through a session-mode pooler, because a migrator sets its session's name
-// and timeouts.
+// The DSN must lead to Postgres directly or through a session-mode pooler, because a migration sets the name and the
+// timeouts of its session.
 func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 	options, err := pgxpool.ParseConfig(dsn) // separates the pool's parameters from the server's
 	if err != nil {
@@ -71,13 +72,13 @@ func Migrate(ctx context.Context, dsn string, log *slog.Logger) error {
 	}
 }
 
-// migratorConfig returns config for a connection that migrates.
+// migratorConfig returns config with the session settings of a migration.
 func migratorConfig(config *pgx.ConnConfig) *pgx.ConnConfig {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectWithin
 	}
 	config.DialFunc = dialer.DialContext
-	// A migrator that has died holds its locks no longer than any other connection.
+	// With these timeouts, the locks of a migrator that died are released as fast as the locks of other connections.
 	maps.Copy(config.RuntimeParams, Settings{"lock_timeout": lockTimeout, "statement_timeout": "0"})
 	Bounds.addTo(config.RuntimeParams)
 	return config
@@ -101,10 +102,11 @@ func migrateOnce(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) 
 	return nil
 }
 
-// migrating is the advisory lock of a migrator during one migration, so that only one works at a time.
+// migrating is the advisory lock that a migrator holds during one migration, so that migrators work one after the
+// other.
 const migrating = 9_628_173_550_095_224
 
-// step migrates the database to the next version, in one transaction with the version number. It returns false if the
+// step executes the next migration and stores the version number in the same transaction. It returns false if the
 // database is up to date.
 func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logger) (more bool, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -115,7 +117,7 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 		if err != nil {
 			return err
 		}
-		if fresh { // checked first: a role that may not create tables may have nothing to do
+		if fresh { // check first: a role that may not create tables can still find the database up to date
 			if _, err := tx.Exec(ctx, `create table `+versionTable+` (version int4 not null); insert into `+
 				versionTable+` values (0)`); err != nil {
 				return err
@@ -143,22 +145,22 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 	return more, err
 }
 
-// Advice for errors that the set-up of a database causes, by their codes: during a migration, and when the schema
-// version is read.
+// Advice by SQLSTATE, for errors that a wrong set-up of the database causes: during a migration, and while the version
+// is read.
 var (
 	migrated = map[string]string{
 		// protocol_violation; from a pooler: "unsupported startup parameter"
-		"08P01": "the URL leads to a pooler that passes no settings on; migrate over a URL that leads to PostgreSQL itself",
+		"08P01": "the URL leads to a pooler that does not pass on session settings; migrate over a URL that leads to PostgreSQL itself",
 		// insufficient_privilege
 		"42501": "grant the role that migrates CREATE on schema public, or make it the database's owner",
 	}
 	asked = map[string]string{
-		// duplicate and missing prepared statements, of another client's connection
+		// a prepared statement exists twice or is missing, because a pooler shares connections between clients
 		"42P05": poolerUntold, "26000": poolerUntold,
 	}
 )
 
-// advice returns the advice in list for err, after a colon, or "".
+// advice returns the advice for err from list, after a colon, or "".
 func advice(err error, list map[string]string) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && list[pgErr.Code] != "" {
@@ -167,10 +169,10 @@ func advice(err error, list map[string]string) string {
 	return ""
 }
 
-// migration is one file.
+// migration is one file in the directory migrations.
 type migration struct{ name, sql string }
 
-// load returns the migrations in order. Their numbers begin at 1 and have no gaps.
+// load returns the migrations in order. Their numbers must begin at 1 and have no gaps.
 func load() ([]migration, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {
@@ -208,7 +210,7 @@ func Version(ctx context.Context, db Querier) (int, error) {
 func Latest() int {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
-		panic("schema: " + err.Error()) // a malformed pattern
+		panic("schema: " + err.Error()) // only for a malformed pattern
 	}
 	return len(names) // their numbers begin at 1 and have no gaps
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Use is the purpose of a pool.
+// Use is the purpose of a pool of connections.
 type Use int
 
-// The uses.
+// The uses of a pool.
 const (
-	// Asking is for requests of people.
+	// Asking is for requests that a person waits for.
 	Asking Use = iota
 	// Handle is for processes that handle events. Their connections also get [Handling].
 	Handle
 )
 
-// Bound sets how long connecting may take, and the settings in [Bounds], for the connections of a pool. Settings in the
-// URL take precedence.
+// Bound sets the connect timeout of a pool, and the settings in [Bounds] for its connections. Settings in the URL take
+// precedence.
 //
-// A connection through a pooler (see [Pooled]) gets no settings: the pooler rejects unknown ones, and would pass known
-// ones on to other clients. [SetRoles] gives them to its role.
+// If the connections go through a pooler (see [Pooled]), Bound sets nothing: the pooler rejects unknown settings, and
+// would apply known ones to other clients as well. In this case [SetRoles] stores the settings with the role.
 func Bound(options *pgxpool.Config, use Use) {
 	c := options.ConnConfig
 	c.ConnectTimeout = 2 * time.Second
 	c.DialFunc = dialer.DialContext
-	// A server that has become read-only keeps its connections. Each connection is closed at its first rejected write,
-	// so that the next one goes to the server to which the URL, or the name in it, now leads.
+	// A server that has become read-only keeps its connections open. pgx closes a connection at its first rejected
+	// write, so that the next connection is made to the server that the URL leads to by then.
 	fatal := c.OnPgError
 	c.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool {
 		return e.Code != "25006" && fatal(conn, e) // read_only_sql_transaction
@@ -47,12 +47,13 @@ func Bound(options *pgxpool.Config, use Use) {
 	}
 }
 
-// Pooled reports whether the URL leads to a pooler: its default_query_exec_mode then caches no statement on a
+// Pooled reports whether the URL declares a pooler, by a default_query_exec_mode that does not cache statements on a
 // connection.
 func Pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }
 
-// CheckSession returns an error for a session that must not be used: behind a pooler that its URL does not declare,
-// where other clients would find its prepared statements, or without [Bounds].
+// CheckSession returns an error if a session must not be used. This is so if it goes through a pooler that the URL does
+// not declare, because clients would then use each other's prepared statements. It is also so if the session lacks the
+// settings in [Bounds].
 func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	var lockTimeout string
@@ -64,21 +65,21 @@ func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	case !pooled && pid != conn.PgConn().PID():
 		return errors.New(poolerUntold)
 	case pooled && lockTimeout == "0":
-		return fmt.Errorf("the pooler's sessions have no time-outs: run `pawl migrate --worker-role %s` (--ingress-role or --console-role for one of theirs) over a URL that leads to "+
-			"PostgreSQL itself, with a role that has ADMIN OPTION on it", conn.Config().User)
+		return fmt.Errorf("the pooler's sessions have no timeouts: run `pawl migrate --worker-role %s` (or --ingress-role, or --console-role) over a URL that leads to "+
+			"PostgreSQL itself, with a role that has ADMIN OPTION on that role", conn.Config().User)
 	}
 	return nil
 }
 
-// PoolerAdvice returns advice, after a colon, if a pooler rejected the settings of a connection. It returns "" for
-// other errors.
+// PoolerAdvice returns advice, after a colon, if err shows that a pooler rejected the session settings. It returns ""
+// for other errors.
 func PoolerAdvice(err error) string {
 	return advice(err, map[string]string{"08P01": poolerUntold}) // protocol_violation: "unsupported startup parameter"
 }
 
 const poolerUntold = "the URL leads to a pooler; add default_query_exec_mode=cache_describe to it"
 
-// dialer detects a lost server host as fast as the server detects a lost client host: see [Bounds].
+// dialer notices that the server is gone as fast as the server notices that a client is gone; see [Bounds].
 var dialer = net.Dialer{
 	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 2},
 	Control:         boundUnanswered,

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// told is what a URL says that leads to a pooler.
+// told is the parameter in a URL that leads to a pooler.
 const told = "&default_query_exec_mode=cache_describe"
 
 func boundPool(t *testing.T, dsn string, use schema.Use) *pgxpool.Pool {
@@ -41,7 +41,7 @@ func checkSession(t *testing.T, pool *pgxpool.Pool) error {
 	return schema.CheckSession(t.Context(), conn.Conn())
 }
 
-// A pooler takes no connection that is told settings which it does not know. Who runs pawl is told what the URL lacks.
+// A pooler rejects a connection with unknown settings. The error names the parameter that the URL needs.
 func TestPooler_UntoldURL_SaysWhatToAdd(t *testing.T) {
 	t.Parallel()
 	pool := boundPool(t, schematest.Pooler(t, schematest.NewDSN(t)), schema.Handle)
@@ -51,7 +51,7 @@ func TestPooler_UntoldURL_SaysWhatToAdd(t *testing.T) {
 	}
 }
 
-// PostgreSQL itself is no pooler, and a connection that went wrong for another reason has nothing to do with one.
+// PostgreSQL itself is not a pooler, and a connection that failed for another reason gets no advice about poolers.
 func TestPooler_None_NothingSaid(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -63,8 +63,8 @@ func TestPooler_None_NothingSaid(t *testing.T) {
 	}
 }
 
-// Whatever pawl asks through a pooler, the connections that others get next are as they were. Its bounds are those of
-// its role, and a process that finds none says how they are set.
+// Statements through a pooler leave no state in the connections that other clients get next. The limits are the
+// settings of the role, and a process without them reports how to set them.
 func TestPooler_TransactionMode_NothingLeftBehind(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -72,7 +72,7 @@ func TestPooler_TransactionMode_NothingLeftBehind(t *testing.T) {
 	through := schematest.Pooler(t, dsn) + told
 	pool := boundPool(t, through, schema.Handle)
 	if err := checkSession(t, pool); err == nil || !strings.Contains(err.Error(), "pawl migrate --worker-role pawl") {
-		t.Errorf("a pooler whose sessions have no bounds: %v", err)
+		t.Errorf("a pooler with sessions without limits: %v", err)
 	}
 	use(t, pool)
 	stranger := connect(t, through)
@@ -87,19 +87,19 @@ func TestPooler_TransactionMode_NothingLeftBehind(t *testing.T) {
 	}
 	pool = boundPool(t, schematest.Pooler(t, dsn)+told, schema.Handle)
 	if err := checkSession(t, pool); err != nil {
-		t.Errorf("a pooler whose sessions have bounds: %v", err)
+		t.Errorf("a pooler with sessions with limits: %v", err)
 	}
 	use(t, pool)
 	for _, list := range []schema.Settings{schema.Bounds, schema.Handling} {
 		for name, want := range list {
 			if got := settings(t, pool)[name]; got != want {
-				t.Errorf("%s is %q, want %q: that of the role", name, got, want)
+				t.Errorf("%s is %q, want %q from the role", name, got, want)
 			}
 		}
 	}
 }
 
-// use runs what pawl runs: statements with arguments, batches and transactions, side by side over two connections.
+// use runs pawl's kinds of statements: with arguments, batches and transactions, concurrently over two connections.
 func use(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), `create table if not exists used (n int)`); err != nil {

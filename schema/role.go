@@ -11,23 +11,26 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Roles are the roles of the processes, and of readers from outside. One of them may be the role that migrates; it then
-// has all rights.
+// Roles are the database roles of the processes and of external readers. One of them may be the role that migrates,
+// which has all rights.
 type Roles struct {
 	Ingress, Worker, Console, Reader []string
 }
 
-// rolesLock lets only one migrator at a time change the settings of roles. No other code uses its number.
+// rolesLock is an advisory lock. Its holder is the only migrator that changes the settings of roles. No other code uses
+// its number.
 const rolesLock = `select pg_advisory_xact_lock(7261002)`
 
-// SetRoles gives each role, in the database at dsn, exactly the privileges that its process needs, and revokes any
-// others; privilege.go lists them. No role may change the schema. Call it after each [Migrate], because no role has a
-// privilege on a new table. It may be called again.
+// SetRoles gives each role exactly the privileges that its process needs, and revokes any others; privilege.go lists
+// them. dsn leads to the database. No role may change the schema. Call SetRoles after each [Migrate], because roles
+// have no privilege on a new table. It may be called repeatedly.
 //
-// It also stores session settings with each role, for connections that cannot set them themselves: see [Bound]. The
-// role of dsn gets [Bounds], the other roles get [Handling] as well, and the console's role gets the limits of
-// interactive queries. Settings of a connection override them. If dsn's role may not change another role, SetRoles logs
-// a warning: connections through a pooler then lack the settings, and [CheckSession] reports that.
+// SetRoles also stores session settings with each role, for connections through a pooler, which cannot set them; see
+// [Bound]. The role in dsn gets [Bounds]. The other roles also get [Handling], or the limits of interactive queries for
+// the console. Settings of a connection override them.
+//
+// The role in dsn may lack the right to change another role. SetRoles then logs a message. Connections through a pooler
+// then lack the settings, and [CheckSession] returns an error for them.
 func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) error {
 	options, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -67,7 +70,7 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 				err := boundRole(ctx, tx, role, database, Bounds.and(of.told))
 				// insufficient_privilege
 				if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
-					log.InfoContext(ctx, "the role's timeouts cannot be set, which are needed behind a pooler only: "+
+					log.InfoContext(ctx, "the timeouts of the role cannot be set; they are needed only behind a pooler: "+
 						"grant the role that migrates ADMIN OPTION on the role", "role", role)
 				} else if err != nil {
 					return fmt.Errorf("role %s: %w", role, err)
@@ -82,12 +85,11 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 	return nil
 }
 
-// closePublic revokes all rights on pawl's tables from PUBLIC, which every role of the server belongs to. A role that
-// may create temporary tables could create them with the names of pawl's tables.
+// closePublic revokes all rights on pawl's tables from PUBLIC, which every role of the server belongs to. Otherwise, a
+// role that may create temporary tables could create some with the names of pawl's tables.
 //
-// Only the owner of the database can do so for the database and for schema public. If another role migrates,
+// Only the owner of the database can revoke rights on the database and on schema public. If another role migrates,
 // closePublic logs the statement that the owner has to run.
-// has the statement that the owner has to run.
 func closePublic(ctx context.Context, tx pgx.Tx, database string, log *slog.Logger) error {
 	quoted := pgx.Identifier{database}.Sanitize()
 	for _, sql := range []string{
@@ -118,13 +120,13 @@ func closePublic(ctx context.Context, tx pgx.Tx, database string, log *slog.Logg
 		}
 		if left {
 			log.WarnContext(ctx, "every role of the server may create objects in the database: "+
-				"have its owner run the statement", "statement", of.sql)
+				"ask its owner to run the statement", "statement", of.sql)
 		}
 	}
 	return nil
 }
 
-// boundRole stores settings for the role's sessions in the database. It sets all or none.
+// boundRole stores settings for the sessions of a role in the database. It stores all of them or none.
 func boundRole(ctx context.Context, tx pgx.Tx, role, database string, settings Settings) error {
 	return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		for _, name := range settings.names() {

@@ -20,13 +20,14 @@ const ClockFlow = "AccountDue"
 type DueInput struct {
 	Account string
 	At      time.Time
-	// Compensated is set if the event was compensated before. The receipt then keeps that status.
+	// Compensated is set if the event was compensated before. The status of the receipt then does not change.
 	Compensated bool `json:",omitempty"`
 }
 
 const (
 	duePrefix = "due:"
-	// dueTime has no colon, which separates the parts of an ID.
+	// dueTime is the format of the time in a workflow ID. It contains no colon, because colons separate the parts of an
+	// ID.
 	dueTime = "20060102T150405.999999Z"
 )
 
@@ -52,8 +53,7 @@ func DueOf(workflowID string) (*DueInput, bool) {
 }
 
 // planAccountDue plans the scheduled actions of an account: a planned end, the end of a grace period, a payment
-// reminder, a task for an object that stays unsettled. The actions are planned like the effects of an event and
-// belong to the receipt of the fact that caused them. They cannot be compensated.
+// reminder, or a task. They belong to the receipt of the fact that caused them, and cannot be compensated.
 func planAccountDue(c fold.Change, _ activities.Planning) plan {
 	follows := slices.ContainsFunc(c.Due, func(d fold.Due) bool {
 		return d.Why == fold.DueHold || d.Why == fold.DueRefold ||
@@ -68,8 +68,9 @@ func planAccountDue(c fold.Change, _ activities.Planning) plan {
 	return plan{}
 }
 
-// dueSteps returns the effects of the scheduled actions of a change. They include the actions of a fact that arrived
-// after they were due. notified is the invoice that the plan already sends an e-mail about; it needs no reminder.
+// dueSteps returns the effects of the scheduled actions of a change. If a fact arrives late, its actions may be due
+// already; dueSteps includes them. notified is an invoice that needs no reminder, because the plan already sends an
+// e-mail about it.
 func dueSteps(c fold.Change, notified string) []*step {
 	var steps []*step
 	for _, d := range c.Due {
@@ -95,11 +96,6 @@ func dueSteps(c fold.Change, notified string) []*step {
 			if d.Subscription != nil {
 				steps = append(steps, changed(subject, d.Subscription))
 			}
-		case fold.DueEnded:
-			steps = append(steps, endedSteps(c, subject, d.Subscription)...)
-		case fold.DueTaken:
-			of := fold.State{Subscription: d.Subscription, Invoice: d.Invoice, Checkout: d.Money.Checkout}
-			steps = append(steps, accessEndedFor(c, subject, of)...)
 		case fold.DueHold:
 			steps = append(steps, subscriptionAccessEnded(c, subject, d.Subscription, "held")...)
 		case fold.DueEnding:
@@ -127,8 +123,8 @@ func dueSteps(c fold.Change, notified string) []*step {
 	return steps
 }
 
-// reconcile opens a task to compare a subscription with the provider's data. time is part of the key: there is one
-// task per subscription and time.
+// reconcile returns the step that opens a task to compare a subscription with the provider's data. The key contains
+// time, so there is one task per subscription and time.
 func reconcile(subject fact.Subject, c fold.Change, d fold.Due, while billing.While, time, why string) *step {
 	return reconcileTask.step(object(subject, d.Object+time), activities.Task{
 		Kind: activities.TaskReconcile, Mode: subject.Mode, Account: c.After.Access.Account, Object: d.Object,
@@ -142,8 +138,8 @@ func addsToNothing(access fold.Access, subscription string) bool {
 		func(g fold.Grant) bool { return g.Object == subscription && g.Plan == "" })
 }
 
-// release opens a task to release the workspace of an account without access. There is one task each time that access
-// ends.
+// release returns the step that opens a task to release the workspace of an account without access. A new task is
+// opened each time access ends.
 func release(subject fact.Subject, account string, c fold.Change) *step {
 	access := c.After.Access
 	for _, other := range c.Others {

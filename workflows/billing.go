@@ -26,9 +26,9 @@ type plan struct {
 	review   *review
 }
 
-// with adds the effects that every flow can have. Any event can bring the payment of an upgrade or complete an
-// earlier event, so the e-mails about a subscription depend only on the change. Scheduled actions have e-mails of
-// their own, and a reconciliation sends none.
+// with adds the effects that every flow can have. Any event can report the payment of an upgrade or complete an earlier
+// event, so every flow except two can send the e-mails about a subscription. Scheduled actions have e-mails of their
+// own, and a reconciliation sends no e-mail.
 func (p plan) with(c fold.Change, flow string) plan {
 	p.review = cmp.Or(p.review, reviewOf(c))
 	byEvent := flow != ClockFlow && flow != ReconciledFlow && flow != LostFlow
@@ -46,11 +46,11 @@ func (p plan) with(c fold.Change, flow string) plan {
 // codeWithheld is the reason code of a run that executed everything except a refused change.
 const codeWithheld = "withheld"
 
-// codeNotOurs is the reason code of a run about another product.
-const codeNotOurs = "not_ours"
+// codeProductIgnored is the reason code of a run about another product.
+const codeProductIgnored = "product_ignored"
 
-// codeUnknownPrice is the reason code of a run with a price that no plan maps. The run has executed every effect that
-// does not depend on the price.
+// codeUnknownPrice is the reason code of a run with a price that plans.prices does not contain. The run has executed
+// every effect that does not depend on the price.
 const codeUnknownPrice = billing.TaskPrice
 
 type billingFlow struct {
@@ -62,11 +62,15 @@ type billingFlow struct {
 	related  *activities.Wanted
 	planning activities.Planning
 	relays   []*step
-	// asks is set if the run opens a task to link the event's connected account.
+	// asks is set if the run must open a task to link the event's connected account.
 	asks bool
-	// fetches is set if the source can fetch objects. decided holds the steps that applied fetched objects, in order.
+	// fetches is set if the source has an API key to fetch objects. decided holds the steps that applied fetched
+	// objects, in order.
 	fetches bool
 	decided []*step
+	// namesInvoice is set if the event's own facts name the invoice of the change. It is false if only fetched facts
+	// name the invoice.
+	namesInvoice bool
 	// rejected is the reason for the rejection of the reviewed object, or "".
 	rejected string
 	// waited is the time that the run has already waited for an event that names the customer's account.
@@ -75,8 +79,8 @@ type billingFlow struct {
 
 // run executes a billing event: load the facts, apply them, plan the effects, run the effects.
 //
-// Apply runs alone, before the other effects: it is one transaction in pawl's database, and the plan depends on its
-// result. If an effect is refused, a withholding fact compensates the applied facts as well.
+// The apply step runs before all other effects, because the plan depends on its result. If an effect is refused, the
+// run also compensates the applied facts, by a fact that withholds the grant.
 func (w *billingFlow) run() (EventResult, error) {
 	left, err := w.load()
 	if err != nil {
@@ -128,15 +132,15 @@ func (w *billingFlow) run() (EventResult, error) {
 		return w.finish(processed, reason{codeUnknownPrice, "price " +
 			strings.Join(s.Asks, ", ") + " is not in plans.prices: its grant follows once it is mapped"})
 	case change.NotOurs():
-		return w.finish(processed, reason{codeNotOurs, "its prices are in plans.ignore, so it has no effects"})
+		return w.finish(processed, reason{codeProductIgnored, "its prices are in plans.ignore, so it has no effects"})
 	case w.withholds:
 		return w.finish(processed, withheld())
 	}
 	return w.finish(processed, reason{})
 }
 
-// consequences plans the effects of a change, runs them, and opens the review. If whyUndo is set, the facts are being
-// compensated, and consequences runs nothing.
+// consequences plans the effects of a change, runs them, and opens the review. If whyUndo is set, the run compensates
+// the facts, and consequences executes no effect.
 func (w *billingFlow) consequences(change fold.Change, whyUndo string) (why, refused string, err error) {
 	if whyUndo == "" {
 		if change, whyUndo, err = w.applyUntold(change); err != nil {
@@ -162,16 +166,16 @@ func (w *billingFlow) consequences(change fold.Change, whyUndo string) (why, ref
 	switch why, refused, err = w.do(p, change); {
 	case err != nil || why != "":
 		return why, refused, err
-	case p.review == nil && !w.irreversible && change.PaidInVain(): // as if this run had met the refusal
+	case p.review == nil && !w.irreversible && change.PaidInVain(): // as if the order had been refused in this run
 		return "its order was refused before, and nothing is granted", "", nil
 	}
 	why, err = w.ask(p.review)
 	return why, refused, err
 }
 
-// do runs a plan. If a change of a subscription is refused, do withholds the change and runs the other effects: the
-// earlier order stays granted, and the payment stays booked. The workspace gets its target again, because it may have
-// applied a part of the refused one.
+// do runs a plan. If the workspace refuses a change of a subscription, do withholds the change and runs the other
+// effects. The earlier order stays granted, and the payment stays booked. do sends the earlier target again, because
+// the workspace may have applied a part of the refused target.
 func (w *billingFlow) do(p plan, change fold.Change) (whyUndo, refused string, err error) {
 	whyUndo, err = w.settle(append(p.steps, w.relays...)...)
 	s := change.After.Subscription
@@ -191,7 +195,7 @@ func (w *billingFlow) do(p plan, change fold.Change) (whyUndo, refused string, e
 	return whyUndo, refused, err
 }
 
-// leave ends a run without effects of its own. The consumers of the source still get the event.
+// leave ends the run without effects, except that it still relays the event to the destinations of its source.
 func (w *billingFlow) leave(why reason) (EventResult, error) {
 	var steps []*step
 	if !w.withholds {
@@ -199,7 +203,7 @@ func (w *billingFlow) leave(why reason) (EventResult, error) {
 	} else if err := w.withhold(w.relays, ""); err != nil {
 		return EventResult{}, err
 	}
-	if w.asks { // one task for all events of the connected account
+	if w.asks { // the key is the same for all events of the connected account
 		steps = append(steps, accountTask.step(w.in.Provider+":"+w.in.Mode+":"+w.in.Account, activities.Task{
 			Kind: billing.TaskAccount, Mode: w.in.Mode, Object: w.in.Account,
 			Title: "Link connected account " + w.in.Account +
@@ -215,7 +219,8 @@ func (w *billingFlow) leave(why reason) (EventResult, error) {
 	return w.finish(processed, why)
 }
 
-// takeAllBack ends a run as compensated. Deliveries to consumers cannot be compensated and are still made.
+// takeAllBack compensates all effects and ends the run as compensated. It still relays the event, because a relay
+// cannot be compensated.
 func (w *billingFlow) takeAllBack(why string) (EventResult, error) {
 	if err := w.compensate(); err != nil {
 		return EventResult{}, err
@@ -231,8 +236,8 @@ func (w *billingFlow) takeAllBack(why string) (EventResult, error) {
 	return w.finish(compensated, reason{codeCompensated, why})
 }
 
-// load reads the facts of the event and parks as long as a review is required first. It returns a reason if the run
-// has nothing to do: the event is ignored, or a person dismissed it.
+// load reads the facts of the event. If the event requires a review first, load parks the run. It returns a reason if
+// the run must not execute effects: the event is ignored, or a person dismissed it.
 func (w *billingFlow) load() (left reason, err error) {
 	for {
 		var loaded activities.LoadFactsResult
@@ -246,7 +251,7 @@ func (w *billingFlow) load() (left reason, err error) {
 		w.asks, w.related = loaded.Asks, loaded.Related
 		w.beforeEffects(loaded.Withhold)
 		w.cancelCompensates = loaded.Planning.CancelCompensates
-		w.relays = w.deliveries(loaded.Consumers)
+		w.relays = w.deliveries(loaded.Destinations)
 		switch {
 		case loaded.Ignored:
 			return reason{loaded.Code, loaded.Reason}, nil
@@ -262,8 +267,8 @@ func (w *billingFlow) load() (left reason, err error) {
 }
 
 // waitsForName pauses if the account of a new customer is still unknown, and reports whether to load the facts again.
-// An event that names the account usually arrives within seconds. After policy.settle the customer becomes an account
-// of its own.
+// Another event usually reports the account within seconds. After policy.subscription_wait, pawl creates an account for
+// the customer.
 func (w *billingFlow) waitsForName(loaded activities.LoadFactsResult) (again bool) {
 	left := w.planning.WaitForName - w.waited
 	if loaded.Unnamed == "" || left <= 0 {
@@ -275,8 +280,8 @@ func (w *billingFlow) waitsForName(loaded activities.LoadFactsResult) (again boo
 	return w.pause(next)
 }
 
-// apply returns the step that stores the facts and folds their objects. It runs once per event. If two events report
-// the same, both facts are stored, and the second one changes nothing. A scheduled run has no facts to store.
+// apply returns the step that stores the facts and computes the states of their objects. The step runs once per event.
+// A scheduled run has no facts to store.
 func (w *billingFlow) apply() *step {
 	if due := w.in.Due; due != nil {
 		return applyDue.step(w.in.Provider+":"+w.in.Mode+":"+due.object(), activities.AccountDue{
@@ -292,7 +297,7 @@ func (w *billingFlow) apply() *step {
 	return s
 }
 
-// applying returns the step that stores facts. Its undo withholds the grant by another fact.
+// applying returns the step that stores facts. The undo of the step stores another fact, which withholds the grant.
 func (w *billingFlow) applying(object string, facts []fact.Fact) *step {
 	s := applyFacts.step(object, activities.Facts{Facts: facts, Withhold: w.withholds, Asks: w.fetches})
 	s.undo = func(done effect.Result) *step {
@@ -311,7 +316,7 @@ func (w *billingFlow) applying(object string, facts []fact.Fact) *step {
 	return s
 }
 
-// withholding withholds a grant and brings the workspace to the resulting target.
+// withholding returns the step that withholds a grant. Its follow-up step brings the workspace to the resulting target.
 func withholding(object string, of activities.Withholding) *step {
 	s := withholdGrant.step(object, of)
 	s.then = func(done effect.Result) *step {
@@ -324,14 +329,14 @@ func withholding(object string, of activities.Withholding) *step {
 	return s
 }
 
-// changeOf returns the change of the apply step. If fetched objects have decided a question that the event left open,
-// the change spans all steps: from the state before the event to the state after the last fetched fact. Each step
-// can reveal the owner of waiting refunds.
+// changeOf returns the change of the apply step. If the run also applied fetched objects, the change covers all these
+// steps: from the state before the event to the state after the last fetched fact.
 func (w *billingFlow) changeOf(apply *step) (fold.Change, error) {
 	change, ok := applied(apply.result)
 	if !ok {
 		return change, fmt.Errorf("%s has left no change in the ledger", apply.key)
 	}
+	w.namesInvoice = change.After.Invoice != nil
 	for _, step := range w.decided {
 		if decided, ok := applied(step.result); ok {
 			change = change.Decided(decided)
@@ -346,16 +351,16 @@ func applied(r effect.Result) (change fold.Change, ok bool) {
 	return change, err == nil
 }
 
-// deliveries returns the steps that relay the event to consumers. Their keys contain the event and not the provider's
-// object, because two events about one object are two messages. A consumer of two sources that both relay the event
-// gets it once.
-func (f *flow) deliveries(consumers []string) []*step {
+// deliveries returns the steps that relay the event to destinations. Their keys contain the event and not the
+// provider's object, because two events about one object are two messages. If two sources relay the event to the same
+// destination, the destination gets it once.
+func (f *flow) deliveries(destinations []string) []*step {
 	of := f.in
 	of.EventID = cmp.Or(of.RelayOf, of.EventID)
 	var steps []*step
-	for _, name := range consumers {
-		s := relayEvent.step(of.eventObject()+":"+name, activities.Delivery{Consumer: name})
-		s.sink = SinkConsumers + ":" + name
+	for _, name := range destinations {
+		s := relayEvent.step(of.eventObject()+":"+name, activities.Delivery{Destination: name})
+		s.sink = SinkDestinations + ":" + name
 		steps = append(steps, s)
 	}
 	return steps

@@ -11,10 +11,10 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// bookings returns the entries for refunds, disputes and credit notes. They depend on all facts of the object, and
-// their keys name the object, so refund.created, charge.refunded and charge.refund.updated share one key. They are
-// part of every plan, because any event can be the first to reveal the account or the purchase. If the purchase is
-// unknown, a scheduled action books them. If the invoice is unknown, they wait for its account and its tax.
+// bookings returns the steps that book refunds, disputes and credit notes. Their keys contain the object, so
+// refund.created, charge.refunded and charge.refund.updated have the same key. Every plan contains these steps, because
+// any event can be the first to report the account or the purchase. If the purchase is unknown, a scheduled action
+// books the entries. If the invoice is unknown, they are booked when its account and its tax are known.
 func bookings(c fold.Change) []*step {
 	unknown := func(of fold.Ref) bool { return of.Purchase == "" || of.Purchase == of.Payment }
 	return moneySteps(c.Subject, fold.State{
@@ -27,21 +27,20 @@ func bookings(c fold.Change) []*step {
 	})
 }
 
-// bookedBefore returns the keys of the payment's entries, including partial payments. Entries about the payment come
-// after them.
+// bookedBefore returns the keys of the payment's entries, including partial payments. Entries about refunds and
+// disputes of the payment must be booked after these.
 func bookedBefore(subject fact.Subject, of fold.Ref) []string {
 	key := financeExport.key(object(subject, cmp.Or(of.Purchase, of.Invoice)))
 	return []string{key, key + ":"}
 }
 
-// moneySteps returns the entries for money with a known account: a payment without invoice and checkout session, a
-// checkout session that a person assigned to an account (a scheduled action books it together with its refunds and
-// disputes), and all refunds, disputes and credit notes.
+// moneySteps returns the steps that book money with a known account: payments without invoice and checkout session,
+// checkout sessions that a person assigned to an account, and all refunds, disputes and credit notes.
 func moneySteps(subject fact.Subject, s fold.State) []*step {
 	var steps []*step
 	if p := s.Payment; p != nil && p.Purchase == p.ID && p.Status == "succeeded" && p.Account != "" {
 		entry := bookedFor(subject, activities.PaymentEntry, p.ID, p.Ref)
-		entry.Amount, entry.Currency, entry.How = p.Amount, p.Currency, activities.ByCharge
+		entry.Amount, entry.Currency, entry.Method = p.Amount, p.Currency, activities.ByCharge
 		entry.OccurredAt = p.SucceededAt
 		steps = append(steps, captureSteps(subject, entry, p.Captures)...)
 	}
@@ -66,8 +65,8 @@ func moneySteps(subject fact.Subject, s fold.State) []*step {
 	return append(steps, correctionSteps(subject, s.Corrections)...)
 }
 
-// captureSteps book a payment: one entry for each of its captures. total is the entry of the payment as a whole. The
-// key of the first entry is the object; the keys of later entries end with the captured sum.
+// captureSteps returns the steps that book a payment, one for each capture. total is the entry of the whole payment.
+// The key of the first entry contains the object. The keys of later entries also contain the captured sum.
 func captureSteps(subject fact.Subject, total activities.Entry, captures []fold.Capture) (steps []*step) {
 	of, before := object(subject, total.Object), int64(0)
 	if len(captures) < 2 {
@@ -88,8 +87,8 @@ func captureSteps(subject fact.Subject, total activities.Entry, captures []fold.
 	return steps
 }
 
-// laterCaptures book the captures of an order that came after the first one. They are part of every plan: any event of
-// the payment can report a further capture.
+// laterCaptures returns the steps that book the captures of an order after the first one. Every plan contains them,
+// because any event of the payment can report another capture.
 func laterCaptures(c fold.Change) []*step {
 	now, before := c.After.Checkout, c.Before.Checkout
 	if !sold(now) || !sold(before) || now.Account == "" || len(now.Captures) <= len(before.Captures) {
@@ -98,8 +97,8 @@ func laterCaptures(c fold.Change) []*step {
 	return captureSteps(c.Subject, orderEntry(c.Subject, *now), now.Captures)
 }
 
-// correctionSteps books the corrections that a person requested. Each one follows the corrected entry and the earlier
-// corrections. It is dated at the day of the decision.
+// correctionSteps returns the steps that book the corrections that a person requested. A correction is booked after the
+// corrected entry and after earlier corrections. Its date is the day of the decision.
 func correctionSteps(subject fact.Subject, list []fold.Correction) (steps []*step) {
 	var before []string
 	for _, c := range list {
@@ -125,8 +124,8 @@ func paymentSteps(c fold.Change) (steps []*step) {
 	return steps
 }
 
-// partSteps books partial payments of an open invoice. It is part of every plan, because any event of the invoice or
-// of a payment can report another part.
+// partSteps returns the steps that book partial payments of an open invoice. Every plan contains them, because any
+// event of the invoice or of a payment can report another partial payment.
 func partSteps(c fold.Change) []*step {
 	now, before := c.After.Invoice, c.Before.Invoice
 	if now == nil || now.Status != "open" || before != nil && len(before.PaidSums) == len(now.PaidSums) {
@@ -151,9 +150,9 @@ func bookedFor(subject fact.Subject, kind activities.EntryKind, id string, of fo
 	}
 }
 
-// planMoney plans events about money that has moved. The effects cannot be compensated. The policy may end access,
-// which the sink can refuse; a person then reviews the refusal. A refunded charge can be the first event that reports
-// its capture, which pays the checkout session.
+// planMoney plans events about money that has moved. Their effects cannot be compensated. The policy may end access; if
+// the sink refuses that, a person reviews the refusal. A refunded charge can be the first event that reports the
+// capture of a charge, and with it the payment of a checkout session.
 func planMoney(c fold.Change, planning activities.Planning) plan {
 	p := plan{steps: movedWorkspaces(c)}
 	if sold(c.After.Checkout) && !sold(c.Before.Checkout) {

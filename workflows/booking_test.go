@@ -18,12 +18,13 @@ func changeTo(after fold.State) fold.Change {
 	return fold.Change{Subject: fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1"}, After: after}
 }
 
-// entryOf is what finance is told by a step.
+// entryOf returns the entry that a step sends to the finance sink.
 func entryOf(s *step) activities.Entry {
 	return *s.work.entry()
 }
 
-// The keys name the object, whichever event tells of it, and what follows is what its facts hold together.
+// The keys contain the object, for any event that reports it, and the entries depend on all facts of the object
+// together.
 func TestBookings_KeysAndEntries(t *testing.T) {
 	t.Parallel()
 	entry := func(kind activities.EntryKind, object string, amount, tax int64, at time.Time, reverses string) activities.Entry {
@@ -57,7 +58,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 		return e
 	}
 	by := func(how string, e activities.Entry) activities.Entry {
-		e.How = how
+		e.Method = how
 		return e
 	}
 	credit := fold.Credit{Ref: fold.Ref{ID: "cn_1", Account: "acme", Invoice: "in_1", Subscription: "sub_1"}, Amount: 20, Tax: 3, Currency: "usd", IssuedAt: refundedAt}
@@ -162,7 +163,7 @@ func TestPlanCheckoutPaid(t *testing.T) {
 	}
 	steps := planCheckoutPaid(changeTo(fold.State{Checkout: &order}), activities.Planning{}).steps
 	if got, want := entryOf(steps[0]), (activities.Entry{Kind: activities.PaymentEntry, Mode: "live", Account: "acme", Object: "cs_1", Plan: "pro",
-		Amount: 1000, Tax: 160, Currency: "usd", How: "charge", OccurredAt: refundedAt}); got != want {
+		Amount: 1000, Tax: 160, Currency: "usd", Method: "charge", OccurredAt: refundedAt}); got != want {
 		t.Errorf("entry\n got %+v\nwant %+v", got, want)
 	}
 	for i, want := range []string{"reverse-finance-entry:stripe:live:cs_1", "correction-notice:stripe:live:cs_1"} {
@@ -172,7 +173,7 @@ func TestPlanCheckoutPaid(t *testing.T) {
 	}
 }
 
-// What a policy makes of access may be refused: nothing else is taken back for that.
+// A workspace API may refuse a change that policy causes: nothing else is compensated.
 func TestPlanMoney_RefusalTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	c := changeTo(fold.State{Access: fold.Access{Account: "acme", Target: fold.Target{Version: 3, State: fold.WorkspaceActive, Plan: "starter"}}})
@@ -196,8 +197,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// What was paid is booked, beside what was due: cash of an invoice that was overpaid, or paid in part by the customer's
-// balance. Nothing says "charge" that is not known to be one.
+// The paid amount is booked, in addition to the due amount: the cash of an invoice that was overpaid, or partly paid by
+// the customer's balance. An entry contains a charge only if it is known to be one.
 func TestPayment_IsWhatWasPaid(t *testing.T) {
 	t.Parallel()
 	paidAt := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -206,12 +207,12 @@ func TestPayment_IsWhatWasPaid(t *testing.T) {
 		want activities.Entry
 		net  int64
 	}{
-		"paid":             {fold.Invoice{Due: 4900, Paid: 4900, Tax: 900, How: "charge"}, activities.Entry{Amount: 4900, Due: 4900, Tax: 900, How: "charge"}, 4900},
-		"overpaid":         {fold.Invoice{Due: 4900, Paid: 6000, Tax: 900, How: "charge"}, activities.Entry{Amount: 6000, Due: 4900, Tax: 900, How: "charge"}, 6000},
-		"by who knows":     {fold.Invoice{Due: 4900, Paid: 4900}, activities.Entry{Amount: 4900, Due: 4900, How: "unknown"}, 4900},
-		"outside":          {fold.Invoice{Due: 4900, Paid: 4900, How: "out_of_band"}, activities.Entry{Amount: 4900, Due: 4900, How: "out_of_band"}, 4900},
-		"with the balance": {fold.Invoice{Due: 2900, Paid: 2900, Balance: 2000, How: "charge"}, activities.Entry{Amount: 2900, Due: 2900, Balance: 2000, How: "charge"}, 2900},
-		"by the balance":   {fold.Invoice{Balance: 2000, How: "charge"}, activities.Entry{Balance: 2000, How: "balance"}, 0},
+		"paid":             {fold.Invoice{Due: 4900, Paid: 4900, Tax: 900, How: "charge"}, activities.Entry{Amount: 4900, Due: 4900, Tax: 900, Method: "charge"}, 4900},
+		"overpaid":         {fold.Invoice{Due: 4900, Paid: 6000, Tax: 900, How: "charge"}, activities.Entry{Amount: 6000, Due: 4900, Tax: 900, Method: "charge"}, 6000},
+		"by who knows":     {fold.Invoice{Due: 4900, Paid: 4900}, activities.Entry{Amount: 4900, Due: 4900, Method: "unknown"}, 4900},
+		"outside":          {fold.Invoice{Due: 4900, Paid: 4900, How: "out_of_band"}, activities.Entry{Amount: 4900, Due: 4900, Method: "out_of_band"}, 4900},
+		"with the balance": {fold.Invoice{Due: 2900, Paid: 2900, Balance: 2000, How: "charge"}, activities.Entry{Amount: 2900, Due: 2900, Balance: 2000, Method: "charge"}, 2900},
+		"by the balance":   {fold.Invoice{Balance: 2000, How: "charge"}, activities.Entry{Balance: 2000, Method: "balance"}, 0},
 	} {
 		tt.of.Status, tt.of.Currency, tt.of.PaidSums = "paid", "usd", []int64{tt.of.Paid}
 		tt.of.PaidTimes = []time.Time{paidAt}
@@ -222,18 +223,18 @@ func TestPayment_IsWhatWasPaid(t *testing.T) {
 			t.Errorf("%s: entry\n got %+v of %d\nwant %+v of %d", name, got, got.Net(), tt.want, tt.net)
 		}
 	}
-	credit := activities.Entry{Kind: activities.CreditEntry, Amount: 2000, How: activities.ByBalance}
+	credit := activities.Entry{Kind: activities.CreditEntry, Amount: 2000, Method: activities.ByBalance}
 	if credit.Net() != 0 {
 		t.Errorf("a credit to the balance nets %d: it counts when it is used, and then a second time", credit.Net())
 	}
 }
 
-// A purchase that was compensated and then refunded has moved no cash in the end.
+// A purchase that was compensated and then refunded has moved no cash in total.
 func TestEntry_Net_ReversalMovesNoCash(t *testing.T) {
 	t.Parallel()
 	sum := int64(0)
 	for _, kind := range []activities.EntryKind{activities.PaymentEntry, activities.ReversalEntry, activities.RefundEntry} {
-		sum += activities.Entry{Kind: kind, Amount: 4900, How: activities.ByCharge}.Net()
+		sum += activities.Entry{Kind: kind, Amount: 4900, Method: activities.ByCharge}.Net()
 	}
 	if sum != 0 {
 		t.Errorf("payment, reversal and refund sum to %d, want 0", sum)

@@ -13,15 +13,15 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// Receivers of the activities. Only their method values are used, to name the activities. A worker registers one of
-// each.
+// These are the receiver types of the activities. The flows use only their method values, as names of the activities. A
+// worker registers a receiver of each type.
 var (
 	billingState = receiver[activities.Billing]()
 	workspaces   = receiver[activities.Workspaces]()
 	finance      = receiver[activities.Finance]()
 	mail         = receiver[activities.Mail]()
 	tasks        = receiver[activities.Tasks]()
-	consumers    = receiver[activities.Consumers]()
+	destinations = receiver[activities.Destinations]()
 	runs         = receiver[activities.Runs]()
 	objects      = receiver[activities.Objects]()
 )
@@ -34,8 +34,8 @@ func receiver[T any]() *T {
 	return nil
 }
 
-// CheckReceivers returns an error that names each receiver that the flows need and registered lacks. Without this
-// check, Temporal would retry an activity without a receiver until its timeout, minutes later.
+// CheckReceivers returns an error if registered lacks a receiver that the flows need. Without this check, Temporal
+// would retry the activities of the missing receiver until their timeout.
 func CheckReceivers(registered []any) error {
 	var faults []error
 	for _, needed := range receivers {
@@ -53,7 +53,7 @@ func CheckReceivers(registered []any) error {
 	return errors.Join(faults...)
 }
 
-// Sinks of effects, as named in the configuration. The settings of a sink define how its effects are attempted.
+// These are the names of the sinks in the configuration. The settings of a sink define how its effects are attempted.
 const (
 	SinkDatabase   = "database"
 	SinkWorkspaces = "workspaces"
@@ -61,12 +61,12 @@ const (
 	SinkMail       = "email"
 	// SinkStripe is Stripe's API, from which objects are fetched.
 	SinkStripe = "stripe"
-	// SinkConsumers covers all consumers of relayed events. Each consumer has settings under its own name.
-	SinkConsumers = "consumers"
+	// SinkDestinations is the sink of all relayed events. Each destination has settings under its own name.
+	SinkDestinations = "destinations"
 )
 
-// The catalogue lists every kind of effect, in the order of execution. Ledger keys contain the name of a kind, so a
-// name never changes.
+// The catalogue lists every kind of effect, in the order of execution. Ledger keys contain the name of a kind, so never
+// change a name.
 var (
 	catalogue []Kind
 
@@ -107,7 +107,7 @@ var (
 	reviewTask       = register("review", SinkDatabase, tasks.OpenTask, Outlook.ForecastTask, "reject-review")
 	closeReview      = register("close-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")
 	rejectReview     = register("reject-review", SinkDatabase, tasks.CloseTask, Outlook.ForecastTask, "")
-	relayEvent       = register("relay", SinkConsumers, consumers.RelayEvent, Outlook.ForecastRelay, "")
+	relayEvent       = register("relay", SinkDestinations, destinations.RelayEvent, Outlook.ForecastRelay, "")
 )
 
 // Kind is a kind of effect.
@@ -123,8 +123,8 @@ type Kind struct {
 // Catalogue returns every kind of effect.
 func Catalogue() []Kind { return slices.Clone(catalogue) }
 
-// kind is a kind of effect with its types. N is the input of its activity: a step with another input does not
-// compile, and neither does a kind without a forecast for that input.
+// kind is a kind of effect. N is the type of its activity's input and of its forecast's input, so the compiler rejects
+// a step with another input.
 type kind[N any] struct {
 	Kind
 	activity func(context.Context, activities.EffectInput[N]) (effect.Result, error)
@@ -165,7 +165,7 @@ type worker interface {
 	entry() *activities.Entry
 }
 
-// starter starts an activity, as a local or a regular one.
+// starter starts an activity, either as a local activity or as a regular one.
 type starter func(ctx workflow.Context, activity any, input ...any) workflow.Future
 
 // work is the activity of a kind with one input.

@@ -7,17 +7,16 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// A kind without a sink would be tried by nobody's time-out, and one with an undo that is not there could not be taken
-// back.
+// An effect kind without a sink would have no timeout, and a kind with an unknown undo could not be compensated.
 func TestCatalogue_EachKind_OnceWithSinkAndUndo(t *testing.T) {
 	t.Parallel()
-	sinks := []string{workflows.SinkDatabase, workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, workflows.SinkConsumers}
+	sinks := []string{workflows.SinkDatabase, workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, workflows.SinkDestinations}
 	kinds := workflows.Catalogue()
 	seen := map[string]int{}
 	for _, k := range kinds {
 		seen[k.Name]++
 		if !slices.Contains(sinks, k.Sink) {
-			t.Errorf("%s has the sink %q, which is none", k.Name, k.Sink)
+			t.Errorf("%s has the unknown sink %q", k.Name, k.Sink)
 		}
 		if k.Undo != "" && !slices.ContainsFunc(kinds, func(o workflows.Kind) bool { return o.Name == k.Undo }) {
 			t.Errorf("%s is undone by %q, which is no kind", k.Name, k.Undo)
@@ -25,12 +24,12 @@ func TestCatalogue_EachKind_OnceWithSinkAndUndo(t *testing.T) {
 	}
 	for name, n := range seen {
 		if n != 1 {
-			t.Errorf("%s stands %d times in the catalogue", name, n)
+			t.Errorf("%s is in the catalogue %d times", name, n)
 		}
 	}
 }
 
-// billingEvents are the types of Stripe's that a SaaS may get about its billing.
+// billingEvents are Stripe's event types about billing that a SaaS may receive.
 var billingEvents = []string{
 	"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed", "checkout.session.expired",
 	"customer.subscription.created", "customer.subscription.updated", "customer.subscription.deleted", "customer.subscription.trial_will_end",
@@ -51,21 +50,21 @@ var billingEvents = []string{
 	"product.created", "product.updated", "product.deleted", "price.created", "price.updated", "price.deleted",
 }
 
-// Each type is decided about once: a flow is written for it, or it is said why not.
+// Each type has either a flow or a reason why it has none.
 func TestFlows_EachBillingEvent_Decided(t *testing.T) {
 	t.Parallel()
 	ignored := map[string]int{}
 	for _, group := range workflows.IgnoredTypes() {
 		if group.Why == "" {
-			t.Errorf("nothing says why %v are ignored", group.Types)
+			t.Errorf("there is no reason why %v are ignored", group.Types)
 		}
 		for _, name := range group.Types {
 			ignored[name]++
 			if workflows.Written("stripe", name) {
-				t.Errorf("%s is said to be ignored, and is the flow %s's", name, workflows.Route("stripe", name))
+				t.Errorf("%s is listed as ignored, and belongs to flow %s", name, workflows.Route("stripe", name))
 			}
 			if ignored[name] > 1 {
-				t.Errorf("%s is said to be ignored %d times", name, ignored[name])
+				t.Errorf("%s is listed as ignored %d times", name, ignored[name])
 			}
 		}
 	}
@@ -84,7 +83,7 @@ func TestFlows_EachType_OneFlow(t *testing.T) {
 		for provider, types := range flow.Types {
 			for _, name := range types {
 				if before, twice := of[provider+" "+name]; twice {
-					t.Errorf("%s %s stands at %s and at %s", provider, name, before, flow.Name)
+					t.Errorf("%s %s is in %s and in %s", provider, name, before, flow.Name)
 				}
 				of[provider+" "+name] = flow.Name
 				if workflows.Route(provider, name) != flow.Name {

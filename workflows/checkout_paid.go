@@ -9,11 +9,11 @@ import (
 )
 
 // planCheckoutPaid plans a completed checkout session, or the arrival of its delayed payment. The session links the
-// customer and the subscription to an account. A one-off purchase without an invoice is an order: it is provisioned,
-// booked and confirmed by e-mail.
+// customer and the subscription to an account. If it is a one-off purchase without an invoice, pawl provisions the
+// order, books the payment, and confirms the order by e-mail.
 //
-// If provisioning is refused for good, the grant is withheld, the entry reversed, a correction e-mailed, and a task
-// opened for the refund.
+// If the workspace permanently refuses the order, pawl withholds the grant, reverses the entry, e-mails a correction,
+// and opens a task for the refund.
 func planCheckoutPaid(c fold.Change, p activities.Planning) plan {
 	order := c.After.Checkout
 	if !sold(order) {
@@ -21,7 +21,7 @@ func planCheckoutPaid(c fold.Change, p activities.Planning) plan {
 	}
 	if order.Account == "" {
 		return plan{review: &review{object: object(c.Subject, order.ID), reason: reason{"account_unknown",
-			"session " + order.ID + " was paid, but names neither an account nor a customer: assign it with `pawl money claim`"},
+			"session " + order.ID + " was paid, but names neither an account nor a customer: assign it with `pawl payments assign`"},
 			withhold: activities.WithholdingOf(c)}}
 	}
 	return plan{steps: append(workspaceSteps(c), orderSteps(c.Subject, *order, p.BookZero)...)}
@@ -51,6 +51,6 @@ func orderEntry(subject fact.Subject, order fold.Checkout) activities.Entry {
 	return activities.Entry{
 		Kind: activities.PaymentEntry, Mode: subject.Mode, Account: order.Account,
 		ProviderAccount: subject.ProviderAccount, Object: order.ID, Plan: order.Plan, Amount: order.Amount,
-		Tax: order.Tax, Currency: order.Currency, How: activities.ByCharge, OccurredAt: order.PaidAt,
+		Tax: order.Tax, Currency: order.Currency, Method: activities.ByCharge, OccurredAt: order.PaidAt,
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// creditSteps books a credit note: the part credited to the customer's balance, which is no cash, and the part repaid
-// outside of the provider. Refunds have events of their own. A void credit note was issued before, even if no event
-// reported it.
+// creditSteps returns the steps that book a credit note: the part that was credited to the customer's balance, and the
+// part that was repaid outside of the provider. Refunds have events of their own. For a void credit note, it also books
+// the issue, because no event may have reported it.
 func creditSteps(subject fact.Subject, n fold.Credit) (steps []*step) {
 	for _, part := range []struct {
 		how, suffix string
@@ -22,7 +22,7 @@ func creditSteps(subject fact.Subject, n fold.Credit) (steps []*step) {
 		of := object(subject, n.ID+part.suffix)
 		entry := bookedFor(subject, activities.CreditEntry, n.ID, n.Ref)
 		entry.Amount, entry.Tax, entry.Currency = part.amount, fold.TaxOf(part.amount, n.Amount, n.Tax), n.Currency
-		entry.How, entry.OccurredAt = part.how, n.IssuedAt
+		entry.Method, entry.OccurredAt = part.how, n.IssuedAt
 		booked := creditEntry.step(of, entry).comesAfter(bookedBefore(subject, n.Ref)...)
 		if steps = append(steps, booked); n.Voided() {
 			entry.Kind, entry.OccurredAt, entry.Reverses = activities.CreditReversalEntry, n.VoidedAt, booked.key

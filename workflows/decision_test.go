@@ -16,7 +16,7 @@ const (
 	mailKey   = "receipt-email:stripe:live:in_1"
 )
 
-// waits returns what the run waited for, park by park.
+// waits returns the effects that the run waited for, by park.
 func (f *flowTest) waits() (all []activities.Waits) {
 	for _, c := range f.callsOf("ParkRun") {
 		all = append(all, c.input.(activities.ParkRunInput).Waits)
@@ -62,8 +62,8 @@ func TestDecision_RetryOfOneEffect_LeavesTheOthers(t *testing.T) {
 	}
 }
 
-// What a run waits for is done by another event's run: the run is woken and ends as done by that event. A decision made
-// no difference, and none is recorded.
+// Another event's run completes the effects that a run waits for: the run is woken and ends as done by that event. No
+// decision had an effect, and none is recorded.
 func TestPark_OthersHaveSettledIt_EndsAsDoneByThem(t *testing.T) {
 	done := activities.ReadEffectsResult{Settled: map[string]effect.Result{exportKey: {State: effect.AlreadyDone, By: "evt_0"}}}
 	for name, learn := range map[string]func(*flowTest){
@@ -86,7 +86,7 @@ func TestPark_OthersHaveSettledIt_EndsAsDoneByThem(t *testing.T) {
 	}
 }
 
-// A signal that came too early leaves the run parked, with its question.
+// After a signal that arrives too early, the run stays parked for the same reason.
 func TestPark_SettledInVain_ParksAgain(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
@@ -97,11 +97,11 @@ func TestPark_SettledInVain_ParksAgain(t *testing.T) {
 		t.Errorf("parked %d times and tried the entry %d times, want both twice", parks, tries)
 	}
 	if !slices.Equal(f.woken, []string{exportKey}) {
-		t.Errorf("woke those that wait for %v, want the entry", f.woken)
+		t.Errorf("woke the runs that wait for %v, want the entry", f.woken)
 	}
 }
 
-// Parking says again and again that others have settled what the run waits for, and the ledger holds nothing for it.
+// ParkRun reports repeatedly that other runs have settled the effects, but the ledger does not contain them.
 func TestPark_SettledForNobody_WaitsForAPerson(t *testing.T) {
 	f := setup(t, loaded())
 	f.settledAtPark = true
@@ -113,7 +113,7 @@ func TestPark_SettledForNobody_WaitsForAPerson(t *testing.T) {
 	}
 }
 
-// A retry does nothing twice: what may have happened is sent again by its own word only, which has to be confirmed.
+// A retry repeats nothing: an uncertain effect is only sent again by resend, which requires a confirmation.
 func TestDecision_RetryLeavesWhatIsInDoubt_ResendRepeatsIt(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
@@ -149,7 +149,7 @@ func TestDecision_Resend_OfWhatIsNotInDoubt_Refused(t *testing.T) {
 	f.wantRefused("is not uncertain: use retry", "may have happened, so it cannot be retried")
 }
 
-// What a person says has happened is done like any other effect: it is not sent, and a compensation takes it back.
+// An effect that a person marks as done counts as done: it is not sent, and a compensation undoes it.
 func TestDecision_Done_RecordedAndTakenBackLater(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
@@ -160,7 +160,7 @@ func TestDecision_Done_RecordedAndTakenBackLater(t *testing.T) {
 	f.wantOutcome(f.run(), "compensated", "ada decided to compensate")
 	calls := f.callsOf("finance-export")
 	if len(calls) != 2 || calls[1].effect.ByHand == nil || *calls[1].effect.ByHand != (effect.ByHand{Who: "ada", Why: "booked by hand", Reference: "4711"}) {
-		t.Fatalf("calls %+v, want the second one to say who has done it", calls)
+		t.Fatalf("calls %+v, want the actor in the second one", calls)
 	}
 	if n := len(f.callsOf("receipt-email")); n != 1 {
 		t.Errorf("the mail was tried %d times, want it left", n)
@@ -225,7 +225,7 @@ func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
 	}
 }
 
-// What a retry would mean for a review at the end nobody can say: the run names what it takes.
+// A retry has no meaning for a review at the end of a run: the error lists the possible decisions.
 func TestDecision_Review_TakesWhatItOffers(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.decide(time.Hour, workflows.UpdateRetry, ada)
@@ -234,7 +234,7 @@ func TestDecision_Review_TakesWhatItOffers(t *testing.T) {
 	f.wantRefused("does not accept retry in its present state: it accepts approve, skip, reject, compensate")
 }
 
-// A replay does not ask a review anew that was answered.
+// A replay does not open a review again that has a decision.
 func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.answer("review", answer{result: effect.Result{State: effect.AlreadyDone}})
@@ -249,7 +249,7 @@ func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 	}
 }
 
-// An event of an object that a person has rejected asks nothing, and has what rejecting it has asked for.
+// An event of an object that a person has rejected opens no review, and applies the rejection.
 func TestDecision_ReviewRejectedBefore_NotAskedAgain(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.answer("review", answer{result: effect.Result{State: effect.Compensated, By: "evt_0"}})
@@ -261,7 +261,7 @@ func TestDecision_ReviewRejectedBefore_NotAskedAgain(t *testing.T) {
 	}
 }
 
-// What had failed before a replay is tried again once, by a later round; what is in doubt is not.
+// A replay retries failed effects once, in a later round, and does not retry uncertain effects.
 func TestDecision_Replay_TriesAgainWhatHadFailed(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", answer{result: effect.Result{State: effect.Failed, Reason: "503", Round: 3, Met: true}}, came(effect.Failed, "503"))
@@ -274,7 +274,7 @@ func TestDecision_Replay_TriesAgainWhatHadFailed(t *testing.T) {
 	}
 }
 
-// Of every code that a rule asks by, the answers are told; and of no other twice.
+// Every code of a review has its answers in the table, and no other code is in it.
 func TestReviews_EachOnce(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -284,7 +284,7 @@ func TestReviews_EachOnce(t *testing.T) {
 		}
 		seen[r.Code] = true
 	}
-	for _, code := range []string{activities.CodeUnreadable, activities.CodeBodyErased, activities.CodeNoConsumer} {
+	for _, code := range []string{activities.CodeUnreadable, activities.CodeBodyErased, activities.CodeNoDestination} {
 		if !seen[code] {
 			t.Errorf("no word about %s", code)
 		}

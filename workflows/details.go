@@ -13,8 +13,8 @@ import (
 )
 
 // A run shows its state under "Current Details" in the Temporal UI. This adds no event to the history, but it can be
-// read only while a worker runs; the ledger holds the durable state. The box shows about nine lines, so the first
-// line gives the reason why the run waits, the second groups the effects by state, and the rest lists commands.
+// read only while a worker runs. The box shows about nine lines. The first line contains the reason why the run waits,
+// the second the effects by state, and the others contain commands.
 
 // longestWhy is the maximum length of a displayed reason in bytes, about three lines of the box. The receipt holds
 // the full text.
@@ -43,7 +43,7 @@ func (f *flow) summary() string {
 		}
 		kinds[group] = append(kinds[group], prose(s.name()))
 	}
-	// A group that is not listed is not done, and sorts first.
+	// A state that is not in this list means that the effect is not done. Such groups come first.
 	words := []string{"waits", "not begun", "done", "skipped", "compensated"}
 	slices.SortStableFunc(groups, func(a, b string) int {
 		return cmp.Compare(slices.Index(words, a), slices.Index(words, b))
@@ -71,7 +71,7 @@ func (s *step) stateName() string {
 	return "**NOT DONE, " + string(s.result.State) + "**"
 }
 
-// name identifies the step within the run: its kind, and for a delivery also the consumer.
+// name identifies the step within the run: its kind, and for a delivery also the destination.
 func (s *step) name() string {
 	if s.kind == relayEvent.Name {
 		return s.kind + " to " + s.key[strings.LastIndex(s.key, ":")+1:]
@@ -85,12 +85,12 @@ func (f *flow) commands() []string {
 	all, open := []string{f.command("show")}, f.waits().Effects
 	if len(open) == 0 { // a review: every decision concerns the whole run
 		for _, action := range f.takes {
-			all = append(all, f.command(action, "--why", "REASON"))
+			all = append(all, f.command(action, "--reason", "REASON"))
 		}
 		return all
 	}
 	if takes(UpdateRetry) {
-		all = append(all, f.command(UpdateRetry, "--why", "REASON"))
+		all = append(all, f.command(UpdateRetry, "--reason", "REASON"))
 	}
 	for _, e := range open {
 		named := e.Kind
@@ -98,17 +98,18 @@ func (f *flow) commands() []string {
 			named = e.Key
 		}
 		if takes(UpdateDone) && e.ByHand {
-			all = append(all, f.command(UpdateDone, "--effect", named, "--reference", "REFERENCE", "--why", "REASON"))
+			all = append(all, f.command("mark-done", "--effect", named, "--reference", "REFERENCE", "--reason",
+				"REASON"))
 		}
 		if takes(UpdateResend) && e.Uncertain {
-			all = append(all, f.command(UpdateResend, "--effect", named, "--why", "REASON"))
+			all = append(all, f.command(UpdateResend, "--effect", named, "--reason", "REASON"))
 		}
 		if takes(UpdateSkip) {
-			all = append(all, f.command(UpdateSkip, "--effect", named, "--why", "REASON"))
+			all = append(all, f.command(UpdateSkip, "--effect", named, "--reason", "REASON"))
 		}
 	}
 	if takes(UpdateCompensate) {
-		all = append(all, f.command(UpdateCompensate, "--why", "REASON"))
+		all = append(all, f.command(UpdateCompensate, "--reason", "REASON"))
 	}
 	return all
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// A flow fetches an object from the provider when an event leaves a question open and its source has an API key.
-// Fetching is a step like any other: it is retried and parked, and the ledger keeps its result. Without a key, the fold
-// decides by its own order.
+// A flow fetches an object from the provider if the event does not contain enough data and its source has an API key.
+// Fetching is a step like any other: it is retried, it can park the run, and the ledger stores its result. Without an
+// API key, pawl uses only the data of the events.
 
-// complete fetches the lists that the event contains only in part, or not at all, before any effect. If a list cannot
-// be fetched soon, the run continues with the known part: see [activities.Wanted].
+// complete runs before all effects. It fetches the lists that the event contains only in part or not at all. If a list
+// cannot be fetched soon, the run continues with the known part: see [activities.Wanted].
 //
-// A thin event contains no object: the run fetches it, or returns the reason why it does nothing.
+// A thin event contains no object, so complete fetches the object. If that is impossible, complete returns the reason,
+// and the run executes no effect.
 func (w *billingFlow) complete() (nothing reason, whyUndo string, err error) {
 	if w.related != nil {
 		return w.fetchRelated()
@@ -44,9 +45,9 @@ func (w *billingFlow) complete() (nothing reason, whyUndo string, err error) {
 	return reason{}, whyUndo, err
 }
 
-// lacks returns the list that a fact lacks, and the name of the request, or "": the lines of a paid invoice or of a
-// one-off session, once for each; the items of a subscription, once for each event; the refunds of a charge that shows
-// only their sum, once for each sum.
+// lacks returns the list to fetch for a fact, and the name of the request. The name is "" if nothing is to be fetched.
+// The lines of a paid invoice or a one-off session are fetched once per object, and the items of a subscription once
+// per event. If a charge contains only the sum of its refunds, the refunds are fetched once per sum.
 func (w *billingFlow) lacks(f fact.Fact) (wanted activities.Wanted, of string) {
 	wanted = activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object, List: true}
 	switch {
@@ -61,7 +62,7 @@ func (w *billingFlow) lacks(f fact.Fact) (wanted activities.Wanted, of string) {
 	return wanted, of
 }
 
-// restOfLists opens one task for an object if a part of its list is missing that may grant something.
+// restOfLists returns a step that opens a task for an object if a missing part of its list may grant something.
 func restOfLists(c fold.Change) (steps []*step) {
 	ask := func(account, id, subscription string, while billing.While, what string) {
 		steps = append(steps, reconcileTask.step(object(c.Subject, id+":list"), activities.Task{
@@ -80,8 +81,8 @@ func restOfLists(c fold.Change) (steps []*step) {
 	return steps
 }
 
-// fetchRelated fetches the object that a thin event names. Without the object the run does nothing, and reports that
-// as the reason. A replay fetches an object again that an earlier run has left out.
+// fetchRelated fetches the object that a thin event names. If the object cannot be fetched, fetchRelated returns the
+// reason, and the run executes no effect. A replay tries again to fetch the object.
 func (w *billingFlow) fetchRelated() (nothing reason, whyUndo string, err error) {
 	ask := fetchObject.step(w.in.eventObject(), *w.related)
 	if whyUndo, err = w.settle(ask); err != nil || whyUndo != "" {
@@ -100,7 +101,7 @@ func (w *billingFlow) fetchRelated() (nothing reason, whyUndo string, err error)
 	return reason{}, "", w.waitForName()
 }
 
-// waitForName pauses until an event names the account of a thin event's object.
+// waitForName pauses until another event reports the account of the thin event's object.
 func (w *billingFlow) waitForName() error {
 	for w.planning.WaitForName > 0 && len(w.facts) > 0 {
 		var loaded activities.LoadFactsResult
@@ -115,8 +116,8 @@ func (w *billingFlow) waitForName() error {
 	return nil
 }
 
-// decide fetches the object that decides a question which applying the event's facts has left open, and applies its
-// facts.
+// decide fetches an object if the facts of the event are not sufficient to determine the state, and returns the step
+// that applies the facts of that object.
 func (w *billingFlow) decide(done effect.Result) *step {
 	change, ok := applied(done)
 	if !w.fetches || !ok {
@@ -132,8 +133,8 @@ func (w *billingFlow) decide(done effect.Result) *step {
 	return ask
 }
 
-// applyFetched applies fetched facts: those about each payment of an invoice by themselves, one after the other. It
-// returns nil without facts.
+// applyFetched returns the step that applies fetched facts, or nil if there are no facts. The facts about each payment
+// of an invoice are applied one after the other.
 func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *step {
 	if len(facts) == 0 {
 		return nil
@@ -153,10 +154,11 @@ func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *step {
 	return s
 }
 
-// applyUntold applies the facts once more without asking, if Stripe does not show the payments of an invoice. The
-// amount that the invoice reports then becomes one payment.
+// applyUntold runs if Stripe does not return the payments of an invoice. It applies the facts again, so that the amount
+// in the invoice becomes one payment. It does nothing for an invoice that only fetched facts name: the runs of its own
+// events ask for all of its payments.
 func (w *billingFlow) applyUntold(change fold.Change) (now fold.Change, whyUndo string, err error) {
-	if i := change.After.Invoice; i == nil || i.Untold == 0 {
+	if i := change.After.Invoice; i == nil || i.Untold == 0 || !w.namesInvoice {
 		return change, "", nil
 	}
 	w.fetches = false
@@ -168,7 +170,8 @@ func (w *billingFlow) applyUntold(change fold.Change) (now fold.Change, whyUndo 
 	return change, whyUndo, err
 }
 
-// askForOrder fetches a subscription that changed twice in one second, in an undecidable order.
+// askForOrder fetches a subscription that changed twice in one second, so that pawl cannot determine the newer state
+// from the events.
 func (w *billingFlow) askForOrder(change fold.Change) *step {
 	s := change.After.Subscription
 	if s == nil || !s.Uncertain {
@@ -184,8 +187,8 @@ func (w *billingFlow) askForOrder(change fold.Change) *step {
 		activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
 }
 
-// askForInvoice fetches the invoice of a payment intent, once per intent, if its money has moved and no event has named
-// the invoice: since 2025-03-31.basil charges do not carry it.
+// askForInvoice fetches the invoice of a payment intent, once per intent, if its money has moved and no event has
+// reported the invoice: since API version 2025-03-31.basil, charges do not contain their invoice.
 func askForInvoice(change fold.Change) *step {
 	p := change.After.Payment
 	if p == nil || !change.AsksInvoice() {
@@ -195,8 +198,8 @@ func askForInvoice(change fold.Change) *step {
 		activities.Wanted{Subject: change.Subject, Kind: fact.PaymentSeen, Object: p.ID})
 }
 
-// askForPayment fetches the payments of an invoice if no event has named them: since 2025-03-31.basil the invoice
-// carries only their sum. It fetches them once per invoice, and again for a larger sum.
+// askForPayment fetches the payments of an invoice if no event has reported them: since API version 2025-03-31.basil,
+// an invoice contains only their sum. It fetches them once per invoice, and again if the sum has grown.
 func askForPayment(change fold.Change) *step {
 	if !change.AsksPayment() {
 		return nil
@@ -213,6 +216,6 @@ func askForPayment(change fold.Change) *step {
 // fetched returns the facts of the fetched object. It returns nil if there is no such object.
 func fetched(answer effect.Result) []fact.Fact {
 	var object activities.FetchedObject
-	_ = json.Unmarshal(answer.Value, &object) // a step that was skipped has no value
+	_ = json.Unmarshal(answer.Value, &object) // a skipped step has no value
 	return object.Facts
 }

@@ -83,7 +83,7 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 	f.env.SetTestTimeout(10 * time.Second)
 	for _, receiver := range []any{
 		&activities.Billing{}, &activities.Workspaces{}, &activities.Finance{}, &activities.Mail{}, &activities.Tasks{},
-		&activities.Consumers{}, &activities.Runs{}, &activities.Objects{},
+		&activities.Destinations{}, &activities.Runs{}, &activities.Objects{},
 	} {
 		f.env.RegisterActivity(receiver)
 	}
@@ -418,7 +418,7 @@ func TestFlow_ParkedUndoSkipped_OtherUndosGoOn(t *testing.T) {
 	}
 }
 
-// If somebody fails the recording activity by hand in Temporal, the decision is not in the audit trail and has no
+// If a person fails the recording activity by hand in Temporal, the decision is not in the audit trail and has no
 // effect.
 func TestFlow_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
 	f := setup(t, loaded())
@@ -435,7 +435,7 @@ func TestFlow_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
 	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "processed", "")
 	if told == nil || !strings.Contains(told.Error(), "the decision was not executed") {
-		t.Errorf("bob was told %v", told)
+		t.Errorf("bob got the error %v", told)
 	}
 	if n := len(f.callsOf("withhold-grant")); n != 0 {
 		t.Error("what bob wanted was done")
@@ -508,7 +508,7 @@ func TestFlow_TriesUsedUp_OthersFinishAndRunParksDead(t *testing.T) {
 	}
 	for _, name := range []string{"apply-facts", "provision-workspace", "receipt-email"} {
 		if n := len(f.callsOf(name)); n != 1 {
-			t.Errorf("%s was called %d times; retry goes on from what failed", name, n)
+			t.Errorf("%s was called %d times; retry continues with the failed effect", name, n)
 		}
 	}
 	decision := f.callsOf("RecordDecision")[0].input.(activities.RecordDecisionInput)
@@ -697,7 +697,7 @@ func TestFlow_AccountNamedMeanwhile_WaitedFor(t *testing.T) {
 	}
 }
 
-// If no event ever names it, the event is applied after policy.settle.
+// If no event ever names it, the event is applied after policy.subscription_wait.
 func TestFlow_AccountNeverNamed_AppliedOnceSettled(t *testing.T) {
 	f := setup(t, unnamed(10*time.Minute))
 	begun := f.env.Now()
@@ -706,7 +706,7 @@ func TestFlow_AccountNeverNamed_AppliedOnceSettled(t *testing.T) {
 		t.Errorf("order %q", order)
 	}
 	if waited := f.env.Now().Sub(begun); waited < 10*time.Minute || waited > 11*time.Minute {
-		t.Errorf("waited %s, want policy.settle", waited)
+		t.Errorf("waited %s, want policy.subscription_wait", waited)
 	}
 }
 
@@ -882,7 +882,7 @@ func TestFlow_OurOwnFault_FailsTheRunVisibly(t *testing.T) {
 	f.env.ExecuteWorkflow(workflows.Toy, workflows.EventInput{Ref: event.Ref{ReceiptID: "receipt"}})
 	var app *temporal.ApplicationError
 	if err := f.env.GetWorkflowError(); !errors.As(err, &app) || !strings.Contains(err.Error(), "finance-export") {
-		t.Errorf("error is %v, want one that names the effect", err)
+		t.Errorf("error is %v, want it to name the effect", err)
 	}
 }
 
@@ -1018,11 +1018,11 @@ func TestFlow_UndoFails_ParksDeadWithItsOwner(t *testing.T) {
 	}
 }
 
-// An event with its own flow is also delivered to the consumers of its source remark. A refusal does not compensate a
-// delivery, and a consumer that is down gets the event later.
+// An event with its own flow is also delivered to the destinations of its source remark. A refusal does not compensate a
+// delivery, and a destination that is down gets the event later.
 func TestFlow_Relayed_BesidesItsEffects(t *testing.T) {
 	load := loaded()
-	load.Consumers = []string{"crm", "mart"}
+	load.Destinations = []string{"crm", "mart"}
 	f := setup(t, load)
 	f.answer("provision-workspace", came(effect.Refused, "answered 422"))
 	f.answer("relay", came(effect.Failed, "503"), came(effect.Failed, "503"), came(effect.Failed, "503"))
@@ -1038,7 +1038,7 @@ func TestFlow_Relayed_BesidesItsEffects(t *testing.T) {
 }
 
 func TestFlow_AccountNotMapped_IgnoredAndRelayed(t *testing.T) {
-	f := setup(t, activities.LoadFactsResult{Ignored: true, Code: activities.CodeAccountNotMapped, Reason: "acct_evil", Consumers: []string{"crm"}})
+	f := setup(t, activities.LoadFactsResult{Ignored: true, Code: activities.CodeAccountNotMapped, Reason: "acct_evil", Destinations: []string{"crm"}})
 	f.wantOutcome(f.run(), "ignored", "account_not_mapped: acct_evil")
 	f.wantOrder("LoadFacts", "relay", "FinishRun")
 }
@@ -1054,7 +1054,7 @@ func TestFlow_Review_ParksOnceItsEffectsAreDone(t *testing.T) {
 		order   []string
 	}{
 		"let stand":          {workflows.UpdateSkip, came(effect.Done, ""), "processed", 1, []string{"review", "ParkRun", "RecordDecision", "close-review"}},
-		"rejected":           {workflows.UpdateCompensate, came(effect.Done, ""), "processed", 1, []string{"review", "ParkRun", "RecordDecision", "ReadEffects", "reject-review"}},
+		"rejected":           {workflows.UpdateCompensate, came(effect.Done, ""), "processed", 1, []string{"review", "ParkRun", "RecordDecision", "ReadEffects"}},
 		"another event asks": {"", answer{result: effect.Result{State: effect.AlreadyDone, By: "evt_0"}}, "processed", 0, []string{"review", "FinishRun"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1070,6 +1070,13 @@ func TestFlow_Review_ParksOnceItsEffectsAreDone(t *testing.T) {
 			from := slices.Index(order, "review")
 			if got := order[from : from+len(tt.order)]; !slices.Equal(got, tt.order) {
 				t.Errorf("order %v, want %v", got, tt.order)
+			}
+			rejected := 0
+			if tt.decide == workflows.UpdateCompensate {
+				rejected = 1 // beside the compensations of the sinks, in no order
+			}
+			if n := len(f.callsOf("reject-review")); n != rejected {
+				t.Errorf("%d calls of reject-review, want %d", n, rejected)
 			}
 			parked := f.callsOf("ParkRun")
 			if len(parked) != tt.parks {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Flow is a workflow type and the event types that it handles.
+// Flow is a workflow type with the event types that it handles.
 type Flow struct {
 	// Name is the workflow's type in Temporal.
 	Name string
@@ -38,7 +38,7 @@ func (of Flow) Run(ctx workflow.Context, in EventInput) (EventResult, error) {
 	if err != nil {
 		return EventResult{}, err
 	}
-	// Wait for update handlers: a decision at the last moment must still get its answer.
+	// Wait for update handlers, so that a late decision still gets its answer.
 	return result, workflow.Await(r.ctx, func() bool { return workflow.AllHandlersFinished(r.ctx) })
 }
 
@@ -70,8 +70,8 @@ func Register(r Registry) {
 // relayFlow is the workflow type of events without a flow of their own.
 const relayFlow = "Relay"
 
-// Flows is the only list of flows and of their event types. Routing, registration, the documentation and the replay
-// tests read it.
+// Flows returns all flows with their event types. Routing, registration, the documentation and the replay tests use
+// this list.
 func Flows() []Flow {
 	return []Flow{
 		{
@@ -155,7 +155,7 @@ func Flows() []Flow {
 			Name: LostFlow, plan: planLost, irreversible: true, Types: stripe(stripebodies.FailedGeneration),
 			Does: "fetches the object of an event that Stripe could not generate, and reconciles it; sends no e-mail",
 		},
-		{Name: relayFlow, Does: "delivers the event to the consumers of its source; the flow of every other type"},
+		{Name: relayFlow, Does: "delivers the event to the destinations of its source; the flow of every other type"},
 	}
 }
 
@@ -177,7 +177,7 @@ var routes = func() map[string]map[string]string {
 }()
 
 // Route returns the workflow type for an event type. It is Relay if no flow handles the type. Every flow also
-// delivers its event to the consumers of the source.
+// delivers its event to the destinations of the source.
 func Route(provider, eventType string) (workflow string) {
 	if provider == "stripe" { // a thin event has the flow of its snapshot event
 		eventType = stripebodies.SnapshotType(eventType)

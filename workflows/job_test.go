@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// jobRun is a run of a job whose activity says what answers says, one after the other, and the last one for ever.
+// jobRun is a run of a job whose activity returns the answers one after the other, and the last one for ever.
 func jobRun(t *testing.T, answers ...string) (env *testsuite.TestWorkflowEnvironment, worked, stopped *int) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -66,7 +66,7 @@ func TestJob_Paused_WaitsForASignal(t *testing.T) {
 	}
 }
 
-// The run of a paused job is cancelled in Temporal, whose button looks like the one that ends things.
+// The run of a paused job is cancelled in Temporal, where the cancel button suggests that it ends the job.
 func TestJob_RunCancelled_JobCancelled(t *testing.T) {
 	t.Parallel()
 	env, _, stopped := jobRun(t, "paused")
@@ -78,13 +78,13 @@ func TestJob_RunCancelled_JobCancelled(t *testing.T) {
 	}
 }
 
-// A job of days goes on as a new run, before its history is too long.
+// A job of several days continues as a new run before its history is too long.
 func TestJob_Long_GoesOnAsANewRun(t *testing.T) {
 	t.Parallel()
 	env, worked, _ := jobRun(t, "running")
 	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
 	if err := env.GetWorkflowError(); !workflow.IsContinueAsNewError(err) || *worked < 100 || *worked > 600 {
-		t.Errorf("ended with %v after %d stretches, want it to go on as a new run", err, *worked)
+		t.Errorf("ended with %v after %d stretches, want it to continue as a new run", err, *worked)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// An e-mail with a Notice depends on a condition. The condition is checked again when the e-mail is sent.
+// An e-mail with a Notice is sent only while a condition holds. The condition is checked again when the e-mail is sent.
 
 func trialNotice(subject fact.Subject, s fold.Subscription) *step {
 	letter := subscriptionLetter("trial-ending", subject, s)
@@ -26,8 +26,8 @@ func changedSteps(c fold.Change) []*step {
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
 	}
-	// A paid invoice alone shows neither a planned end nor which of two plans is newer. So a change needs an event of
-	// the subscription, other than its creation.
+	// A paid invoice contains neither a planned end nor the newer of two plans. So only events of the subscription,
+	// except its creation, send this e-mail.
 	event, ofSubscription := strings.CutPrefix(c.Subject.EventType, "customer.subscription.")
 	if before.Evidence && (now.GivesAs(*before) || !ofSubscription || event == "created") {
 		return nil
@@ -43,8 +43,8 @@ func changed(subject fact.Subject, s *fold.Subscription) *step {
 	return changedNotice.step(object(subject, s.ID)+":v"+strconv.FormatInt(s.Version, 10), letter)
 }
 
-// lateEnd e-mails the customer about the end of a subscription if this change is the first to show it: the end was
-// reported before any grant.
+// lateEnd returns the steps that e-mail the customer about the end of a subscription if the events arrived in the wrong
+// order: the end was reported before any grant.
 func lateEnd(c fold.Change) []*step {
 	before, now := c.Before.Subscription, c.After.Subscription
 	if before != nil && before.Ended() && before.EverGranted {
@@ -56,7 +56,7 @@ func lateEnd(c fold.Change) []*step {
 // endedSteps e-mails the customer that a subscription has ended, if the account has no plan left. An add-on is not a
 // plan. If access continues until a later time, the e-mail announces that time instead.
 func endedSteps(c fold.Change, subject fact.Subject, s *fold.Subscription) []*step {
-	if s == nil || !s.Ended() || !s.EverGranted || s.Withheld { // a refused purchase has its correction
+	if s == nil || !s.Ended() || !s.EverGranted || s.Withheld { // a refused purchase gets a correction
 		return nil
 	}
 	if c.After.Access.Target.State == fold.WorkspaceActive {
@@ -70,8 +70,8 @@ func endedSteps(c fold.Change, subject fact.Subject, s *fold.Subscription) []*st
 	return []*step{endedNotice.step(object(subject, s.ID), letter)}
 }
 
-// endingSteps e-mails the customer when and why access will end, once per end time. It does so only if access ends
-// together with the subscription's grant.
+// endingSteps e-mails the customer when and why access will end, once per end time. It returns no step unless access
+// ends together with the grant of the subscription.
 func endingSteps(c fold.Change, subject fact.Subject, s *fold.Subscription, because string) []*step {
 	a := c.After.Access
 	if s.EndsAt.IsZero() || a.Target.State != fold.WorkspaceActive || !a.EndsAt().Equal(s.EndsAt) {
@@ -104,13 +104,6 @@ func accessEndedFor(c fold.Change, subject fact.Subject, of fold.State) []*step 
 		return accessEnded(c, subject, orderLetter("access-ended", subject, *o), "", o.Order().Taken())
 	}
 	return nil
-}
-
-// RefoldLetters returns the kinds of e-mails that a recomputation requires and does not send, by the scheduled action
-// that sends them.
-func RefoldLetters() map[fold.Why]string {
-	return map[fold.Why]string{fold.DueChanged: changedNotice.Name, fold.DueEnded: endedNotice.Name,
-		fold.DueTaken: accessEndedNotice.Name}
 }
 
 func subscriptionAccessEnded(c fold.Change, subject fact.Subject, s *fold.Subscription,

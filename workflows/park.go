@@ -28,19 +28,19 @@ func (r reason) as(status string) string {
 	return status + ":" + r.code
 }
 
-// Reason codes of the flow engine. Other codes come with the facts.
+// These are the reason codes of the flow engine. Package activities defines the reason codes of events.
 const (
 	codeFailed      = "effect_failed"
 	codeUncertain   = "effect_uncertain"
 	codeRefused     = "effect_refused"
-	codeNotFound    = "object_not_found" // the provider does not show the object to the source's key
-	codeUndo        = "undo_failed"      // an undo is refused, uncertain or failed
+	codeNotFound    = "object_not_found" // the provider does not return the object for the source's API key
+	codeUndo        = "undo_failed"      // an undo was refused, is uncertain, or failed
 	codeCancelled   = "cancelled"
 	codeDismissed   = "dismissed"
 	codeCompensated = "compensated"
 )
 
-// parkFor parks the run for steps that are not done. A cancelled run parks with the reason cancelled.
+// parkFor parks the run because steps are not done. If the run was cancelled, the reason is cancelled.
 func (f *flow) parkFor(open []*step) (decision, error) {
 	status, why := f.whyParked(open)
 	f.takes = f.aboutEffects()
@@ -50,7 +50,7 @@ func (f *flow) parkFor(open []*step) (decision, error) {
 	return f.park(status, why)
 }
 
-// aboutEffects lists the decisions that apply to the open effects.
+// aboutEffects returns the decisions that the run accepts about its open effects.
 func (f *flow) aboutEffects() (takes []string) {
 	for _, action := range []string{UpdateSkip, UpdateRetry, UpdateDone, UpdateResend} {
 		if slices.ContainsFunc(f.waits().Effects, effectDecisions[action].may) {
@@ -68,8 +68,8 @@ func (f *flow) isCancelled() bool {
 	return !f.cancelSeen && !f.undoing && f.cancelled()
 }
 
-// parkCancelled parks a cancelled run, or compensates everything if policy.cancel requires it. Cancelling is one
-// click in the Temporal UI, so by default it only starts no further effects; executed effects stay.
+// parkCancelled parks a cancelled run, or decides to compensate all effects if policy.on_workflow_cancel requires it.
+// By default, a cancellation only prevents further effects, because a person can cancel a run by accident.
 func (f *flow) parkCancelled(before string) (decision, error) {
 	f.cancelSeen = true
 	cancelled := activities.RecordCancellationResult{Words: "cancelled in Temporal"}
@@ -81,7 +81,7 @@ func (f *flow) parkCancelled(before string) (decision, error) {
 	if f.cancelCompensates && !f.irreversible {
 		return decision{action: UpdateCompensate,
 			input: DecisionInput{Who: "Temporal", Why: "the run was " + cancelled.Words +
-				", and policy.cancel is compensate"}}, nil
+				", and policy.on_workflow_cancel is compensate"}}, nil
 	}
 	return f.park(needsReview,
 		reason{codeCancelled, "the run was " + cancelled.Words + "; executed effects stay. " + before})
@@ -114,8 +114,8 @@ func (f *flow) whyParked(open []*step) (status string, why reason) {
 	return status, why
 }
 
-// review parks a run without executed effects until a person has decided. It returns a reason if the person dismissed
-// the event. It returns the zero reason to try again: see [AtLoad].
+// review parks a run that has executed no effect, until a person has decided. It returns a reason if the person
+// dismissed the event. It returns the zero reason if the run must read the event again: see [AtLoad].
 func (f *flow) review(why reason) (dismissed reason, err error) {
 	f.settling, f.takes = nil, []string{UpdateApprove, UpdateReject, UpdateRetry, UpdateSkip}
 	d, err := f.park(needsReview, why)
@@ -125,7 +125,7 @@ func (f *flow) review(why reason) (dismissed reason, err error) {
 	return reason{codeDismissed, fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why)}, nil
 }
 
-// waits describes the open effects and the path of the run so far. The preview repeats that path.
+// waits returns the open effects and the steps of the run so far. A preview repeats these steps.
 func (f *flow) waits() activities.Waits {
 	w := activities.Waits{Decisions: f.takes, Undoing: f.undoing || f.undone, Left: f.left}
 	for _, s := range f.steps {
@@ -134,7 +134,8 @@ func (f *flow) waits() activities.Waits {
 	for _, s := range f.unsettled() {
 		w.Effects = append(w.Effects, activities.OpenEffect{
 			Key: s.key, Kind: s.kind, State: string(s.result.State), Uncertain: s.uncertain(),
-			// Only pawl writes to its database, and a person cannot answer for the provider.
+			// A person can neither write to pawl's database nor provide the provider's data, so these effects cannot be
+			// done by hand.
 			ByHand: s.sink != SinkDatabase && s.sink != SinkStripe,
 		})
 	}

@@ -35,11 +35,11 @@ var (
 	previewCount = flag.Int("preview-count", 1000, "how many random histories")
 )
 
-// history is one receipt's past and future, by chance: a ledger that remembers, sinks that answer well or badly, and
-// people who decide. It plays what activities do in the SDK's test environment, and what a preview asks.
+// history is the random past and future of one receipt: a ledger, sinks that succeed or fail, and people who decide. It
+// implements the activities in the SDK's test environment, and the reads of a preview.
 //
-// The sinks are bad until the preview is made, and well from then on: that is what a preview takes them to be. But some are
-// paused then, for a while.
+// The sinks may fail until the preview, and work afterwards, because a preview assumes working sinks. But some sinks
+// are paused at the preview for a while.
 type history struct {
 	*testing.T
 	seed   uint64
@@ -48,21 +48,23 @@ type history struct {
 	load   activities.LoadFactsResult
 	change fold.Change
 
-	mu     sync.Mutex // the test environment runs local activities side by side
+	mu     sync.Mutex // the test environment runs local activities concurrently
 	ledger map[string]*ledger.Grant
 	healed bool
 	tries  map[string]int
-	// unwanted are the kinds that are found not to be wanted.
+	// unwanted are the kinds of effects that turn out not to be wanted.
 	unwanted map[string]bool
-	// status and reason are how the receipt says that the run stands.
+	// status and reason are the values on the receipt.
 	status, reason string
 	parkedFor      activities.Waits
-	// done are the keys whose effect was done since the preview, waited those that had to wait for their sink.
+	// done contains the keys of effects that were done since the preview, and waited the keys that had to wait for
+	// their sink.
 	done, waited map[string]bool
-	// paused are the sinks that are paused when the preview is made, waits how often each effect has waited for that since.
+	// paused contains the sinks that are paused at the preview, and waits counts how often each effect has waited for
+	// that since.
 	paused map[string]bool
 	waits  map[string]int
-	// then is the ledger at the time for which the preview speaks: what comes after is not read. nil until then.
+	// then is the ledger at the end of the previewed period; later changes are ignored. It is nil before.
 	then map[string]*ledger.Grant
 }
 
@@ -84,9 +86,9 @@ func newHistory(t *testing.T, seed uint64) *history {
 	if h.chance(50) {
 		h.load.Planning.Onboarding = []string{"pro"}
 	}
-	for _, consumer := range []string{"crm", "lake"} {
+	for _, destination := range []string{"crm", "lake"} {
 		if h.chance(30) {
-			h.load.Consumers = append(h.load.Consumers, consumer)
+			h.load.Destinations = append(h.load.Destinations, destination)
 		}
 	}
 	if h.chance(10) {
@@ -98,7 +100,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	for _, kind := range []string{"receipt-email", "finance-export", "provision-workspace"} {
 		h.unwanted[kind] = h.chance(10)
 	}
-	for _, sink := range []string{workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, "consumers:crm"} {
+	for _, sink := range []string{workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, "destinations:crm"} {
 		h.paused[sink] = h.chance(15)
 	}
 	return h
@@ -108,7 +110,7 @@ func (h *history) chance(percent int) bool { return h.rng.IntN(100) < percent }
 
 func pick[V any](rng *rand.Rand, of ...V) V { return of[rng.IntN(len(of))] }
 
-// someChange is what applying comes to.
+// someChange returns the result of applying facts.
 func (h *history) someChange() fold.Change {
 	changes := []func(*fold.Change){withInvoice("paid")}
 	if h.chance(30) {
@@ -138,7 +140,7 @@ func (h *history) someChange() fold.Change {
 	return c
 }
 
-// value is what an effect comes to where it goes well.
+// value returns the value of a successful effect.
 func (h *history) value(input any) (any, error) {
 	switch in := input.(type) {
 	case activities.EffectInput[activities.Facts]:
@@ -168,7 +170,7 @@ func (h *history) wanted(key, kind string) error {
 	return nil
 }
 
-// do is one effect at its activity: claimed, tried and recorded, as the ledger's rules are.
+// do executes one effect: claim, call and record, by the rules of the ledger.
 func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,7 +182,7 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 		h.ledger[c.Key] = &ledger.Grant{State: ledger.Done, EventID: c.EventID}
 		return effect.Result{State: effect.Done}, nil
 	}
-	if h.healed && h.paused[sinkOf(input)] && h.waits[c.Key] < 2 { // then it goes on
+	if h.healed && h.paused[sinkOf(input)] && h.waits[c.Key] < 2 { // then it continues
 		h.waits[c.Key]++
 		if h.then == nil {
 			h.waited[c.Key] = true
@@ -203,7 +205,7 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 		return effect.Result{}, err
 	}
 	var failure *effect.Failure
-	if errors.As(err, &failure) { // not joined with what it would have come to
+	if errors.As(err, &failure) { // not combined with its value
 		err = failure
 	}
 	result, foreseenErr := effect.Foreseen(value, err)
@@ -222,8 +224,8 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 	return result, nil
 }
 
-// mishap is how a sink that is not well answers, nil for well.
-// It goes by the key and how often that was tried: effects are tried side by side, in any order.
+// mishap returns the failure of a sink, or nil. It depends only on the key and the number of attempts, because effects
+// run concurrently, in any order.
 func (h *history) mishap(key, kind string) error {
 	h.tries[key]++
 	sum := fnv.New64()
@@ -248,7 +250,7 @@ func (h *history) mishap(key, kind string) error {
 	)
 }
 
-// What a preview asks.
+// The methods that a preview calls.
 
 func (h *history) LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error) {
 	if h.in.Due != nil {
@@ -262,10 +264,10 @@ func (h *history) Correct(context.Context, string, string, time.Time) ([]fold.Co
 }
 
 func (h *history) LoadRelay(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error) {
-	if len(h.load.Consumers) == 0 {
-		return activities.LoadRelayResult{Code: activities.CodeNoConsumer, Reason: "nobody"}, nil
+	if len(h.load.Destinations) == 0 {
+		return activities.LoadRelayResult{Code: activities.CodeNoDestination, Reason: "nobody"}, nil
 	}
-	return activities.LoadRelayResult{Consumers: h.load.Consumers}, nil
+	return activities.LoadRelayResult{Destinations: h.load.Destinations}, nil
 }
 
 func (h *history) Standings(_ context.Context, keys []string) (map[string]effect.Standing, error) {
@@ -334,7 +336,7 @@ func (h *history) ForecastFetch(_ context.Context, in activities.EffectInput[act
 	return h.forecast(in)
 }
 
-// sinkOf is the sink of an effect, "" for our own database.
+// sinkOf returns the sink of an effect, or "" for pawl's own database.
 func sinkOf(input any) string {
 	switch in := input.(type) {
 	case activities.EffectInput[activities.Workspace], activities.EffectInput[activities.WorkspaceRef]:
@@ -346,21 +348,21 @@ func sinkOf(input any) string {
 	case activities.EffectInput[activities.Wanted]:
 		return workflows.SinkStripe
 	case activities.EffectInput[activities.Delivery]:
-		return workflows.SinkConsumers + ":" + in.For.Consumer
+		return workflows.SinkDestinations + ":" + in.For.Destination
 	}
 	return ""
 }
 
-// environment is a new run's.
+// environment returns the test environment of a new run.
 func (h *history) environment() *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute)
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // of a machine that is busy
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // for a busy machine
 	for _, receiver := range []any{
 		&activities.Billing{}, &activities.Workspaces{}, &activities.Finance{}, &activities.Mail{}, &activities.Tasks{},
-		&activities.Consumers{}, &activities.Runs{}, &activities.Objects{},
+		&activities.Destinations{}, &activities.Runs{}, &activities.Objects{},
 	} {
 		env.RegisterActivity(receiver)
 	}
@@ -429,13 +431,13 @@ func (h *history) skip(_ context.Context, in activities.SkipEffectInput) (activi
 	}
 	skipped := effect.StandingAfter(effect.Result{State: effect.Skipped, Reason: in.Reason}, in.Effect.EventID)
 	if held := h.ledger[in.Effect.Key]; held != nil {
-		skipped.Round, skipped.Result = held.Round, held.Result // a skip leaves what is known of tries
+		skipped.Round, skipped.Result = held.Round, held.Result // a skip keeps the recorded attempts
 	}
 	h.ledger[in.Effect.Key] = &skipped
 	return activities.SkipEffectResult{}, nil
 }
 
-// decision is by chance, of what a person may ask for.
+// decision returns a random permitted decision.
 func (h *history) decision() (action string, in workflows.DecisionInput) {
 	action = pick(h.rng, append(workflows.Decisions(), workflows.UpdateRetry, workflows.UpdateCompensate)...)
 	in = ada
@@ -465,18 +467,18 @@ func (h *history) parkedNow() bool {
 	return h.status == "needs_review" || h.status == "dead"
 }
 
-// previewed is what the preview has said.
+// previewed contains the results of the preview.
 type previewed struct {
 	action string
 	in     workflows.DecisionInput
 	made   workflows.Previewed
 	err    error
-	// asked is set once it was made, rejected where the run has rejected the decision.
+	// asked is set when the preview was made, and rejected if the run has rejected the decision.
 	asked    bool
 	rejected error
 }
 
-// foresee makes the preview, after which every sink is well.
+// foresee makes the preview. Afterwards every sink works.
 func (h *history) foresee(p *previewed, asked workflows.Asked) {
 	p.asked = true
 	p.made, p.err = workflows.Preview(h.Context(), h, asked)
@@ -485,7 +487,7 @@ func (h *history) foresee(p *previewed, asked workflows.Asked) {
 	h.mu.Unlock()
 }
 
-// run has one run go on until it ends: told this and that, then, where it is parked, what the preview is of.
+// run executes a run until it ends: with some decisions, and then, if it is parked, with the previewed decision.
 func (h *history) run(p *previewed) {
 	env := h.environment()
 	at := 10 * time.Hour
@@ -514,7 +516,7 @@ func (h *history) run(p *previewed) {
 		})
 		later(func() { h.stop() })
 	}
-	for range 6 { // whatever is left is skipped, so that the run ends
+	for range 6 { // remaining effects are skipped, so that the run ends
 		later(func() { tell(workflows.UpdateSkip, ada, nil) })
 	}
 	h.execute(env)
@@ -557,7 +559,7 @@ func (h *history) execute(env *testsuite.TestWorkflowEnvironment) {
 	}
 }
 
-// replay previews a run anew, and has it go on.
+// replay previews a replay, and executes it.
 func (h *history) replay(p *previewed) {
 	h.in.Replay = &workflows.ReplayInput{Request: "r", Who: "ada", Why: "again"}
 	h.foresee(p, workflows.Asked{In: h.in})
@@ -571,12 +573,12 @@ func (h *history) replay(p *previewed) {
 	h.execute(env)
 }
 
-// compare holds what happened against what was said.
+// compare compares the results with the preview.
 func (h *history) compare(p *previewed) {
 	h.Helper()
 	if refused := new(workflows.RefusedError); errors.As(p.err, &refused) {
 		if p.rejected == nil {
-			h.Errorf("the preview says that %s is refused (%v), and it was taken", p.action, p.err)
+			h.Errorf("the preview predicted that %s is refused (%v), and it was accepted", p.action, p.err)
 		}
 		return
 	}
@@ -603,27 +605,27 @@ func (h *history) compare(p *previewed) {
 		ran := e.Will == workflows.WillRun || e.Will == workflows.WillRunLater || e.Will == workflows.WillRunAndTakeBack || e.Will == workflows.WillLeave
 		waits := e.WaitsFor != ""
 		if waits != h.waited[e.Key] || waits && e.Will == workflows.WillRun || !waits && e.Will == workflows.WillRunLater {
-			h.Errorf("%s: %s, and waits for %q, was said; it waited: %t", e.Key, e.Will, e.WaitsFor, h.waited[e.Key])
+			h.Errorf("%s: predicted %s, and a wait for %q; it waited: %t", e.Key, e.Will, e.WaitsFor, h.waited[e.Key])
 		}
 		if refused := state == ledger.Failed && held.Class == ledger.Permanent; e.Will == workflows.WillRefuse && !refused || e.Will == workflows.WillNotBeDone && refused {
-			h.Errorf("%s: %s (%s) was said; it was refused: %t", e.Key, e.Will, e.Why, refused)
+			h.Errorf("%s: predicted %s (%s); it was refused: %t", e.Key, e.Will, e.Why, refused)
 		}
 		if h.done[e.Key] != ran || !slices.Contains(want, state) {
-			h.Errorf("%s: %s (%s) was said; it was done: %t, and is %q", e.Key, e.Will, e.Why, h.done[e.Key], state)
+			h.Errorf("%s: predicted %s (%s); it was done: %t, and is %q", e.Key, e.Will, e.Why, h.done[e.Key], state)
 		}
 	}
 	for key := range h.done {
 		if _, known := said[key]; !known && !p.made.Asks {
-			h.Errorf("%s was done, and nothing was said of it", key)
+			h.Errorf("%s was done, and was not predicted", key)
 		}
 	}
 	if p.made.Outcome != h.status && !p.made.Asks {
-		h.Errorf("%s was said (%s), and it is %s (%s)", p.made.Outcome, p.made.Reason, h.status, h.reason)
+		h.Errorf("%s was predicted (%s), and it is %s (%s)", p.made.Outcome, p.made.Reason, h.status, h.reason)
 	}
 }
 
-// What then happens is what the preview has said: 1,000 histories by chance, each with a past of its own, of which a parked run is
-// told a decision, or a run that has ended is begun anew.
+// The preview predicts the result in 1,000 random histories. Each has its own past, and then a parked run gets a
+// decision, or an ended run is replayed.
 func TestPreview_RandomHistories_HappensAsSaid(t *testing.T) {
 	t.Parallel()
 	verbs := map[string]int{}

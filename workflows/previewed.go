@@ -15,20 +15,20 @@ type Will string
 
 // Forecasts of an effect.
 const (
-	WillStay           Will = "stays"               // it is done, by this event or another, and is not repeated
-	WillRun            Will = "runs"                // it is done now
-	WillRunLater       Will = "runs_later"          // it waits for its sink or its state, and is then done
-	WillAsk            Will = "asks"                // it may have happened; a person decides
-	WillRefuse         Will = "refused"             // its sink refuses it, with the reason
-	WillNotBeDone      Will = "not_done"            // it is not done, with the reason
-	WillTakeBack       Will = "taken_back"          // it is done, or may be, and is compensated
-	WillRunAndTakeBack Will = "runs_and_taken_back" // it is done now and compensated, because another effect is refused
-	WillLeave          Will = "left"                // it is obsolete, and recorded as skipped
-	WillSkip           Will = "skips"               // it is skipped by the decision
-	WillMark           Will = "marked"              // it is marked as done by the decision
-	WasSkipped         Will = "skipped"             // it is skipped, and stays so
-	WasTakenBack       Will = "was_taken_back"      // it was compensated, and stays so
-	// WillWait: nothing starts it now. It waits for the cause of the park, or another run is executing it.
+	WillStay           Will = "stays"               // the effect is already done and is not repeated
+	WillRun            Will = "runs"                // the effect is done now
+	WillRunLater       Will = "runs_later"          // the effect waits for its sink or for a state, and is then done
+	WillAsk            Will = "asks"                // the effect may have happened; a person must decide
+	WillRefuse         Will = "refused"             // the sink refuses the effect; Why is the reason
+	WillNotBeDone      Will = "not_done"            // the effect is not done; Why is the reason
+	WillTakeBack       Will = "taken_back"          // the effect is done or may have been done, and is compensated
+	WillRunAndTakeBack Will = "runs_and_taken_back" // the effect is done now, and then compensated
+	WillLeave          Will = "left"                // the effect is obsolete, and is recorded as skipped
+	WillSkip           Will = "skips"               // the decision skips the effect
+	WillMark           Will = "marked"              // the decision marks the effect as done
+	WasSkipped         Will = "skipped"             // the effect was skipped, and stays skipped
+	WasTakenBack       Will = "was_taken_back"      // the effect was compensated, and stays compensated
+	// WillWait: the effect is not started now. The run is parked, or another run is executing the effect.
 	WillWait Will = "waits"
 )
 
@@ -44,7 +44,7 @@ func (w Will) String() string {
 	}[w]
 }
 
-// Wills lists all forecasts, in the order of interest.
+// Wills returns all forecasts, the most important first.
 func Wills() []Will {
 	return []Will{WillStay, WillRun, WillRunLater, WillAsk, WillTakeBack, WillRunAndTakeBack, WasSkipped, WillSkip,
 		WillMark, WillLeave, WasTakenBack, WillRefuse, WillNotBeDone, WillWait}
@@ -55,34 +55,35 @@ type PreviewedEffect struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
 	Sink string `json:"sink"`
-	Will Will   `json:"will"`
-	// Why is the reason why it is refused, not done or obsolete, or a remark.
-	Why string `json:"why,omitempty"`
-	// WaitsFor is the reason why it waits before the first attempt: its sink is down or paused, or the state that an
-	// e-mail reports has to settle. It is "" for an effect that does not wait.
+	Will Will   `json:"forecast"`
+	// Why is the reason why the effect is refused, not done or obsolete, or a remark.
+	Why string `json:"reason,omitempty"`
+	// WaitsFor is the reason why the effect waits before its first attempt: its sink is down or paused, or the state
+	// that an e-mail reports may still change. It is "" for an effect that does not wait.
 	WaitsFor string `json:"waits_for,omitempty"`
-	// By is the event that executed it, if it was another event.
+	// By is the ID of the event that executed the effect, if it was another event.
 	By string `json:"by,omitempty"`
-	// Undo is the kind of effect that would compensate it. Undoes is the key of the effect that this one compensates.
+	// Undo is the kind of effect that would compensate this effect. Undoes is the key of the effect that this effect
+	// compensates.
 	Undo   string `json:"undo,omitempty"`
 	Undoes string `json:"undoes,omitempty"`
 	// Amount is the amount of an entry in minor units of Currency, negative for outgoing money. It is nil for any
 	// other effect.
 	Amount   *int64 `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
-	// Letter is the e-mail that it sends, if requested.
+	// Letter is the e-mail that the effect sends, if the caller requested the text of e-mails.
 	Letter *activities.WrittenLetter `json:"letter,omitempty"`
 }
 
 // Previewed is the result of a preview: the effects in order of execution, and the status of the receipt.
 type Previewed struct {
 	Effects []PreviewedEffect `json:"effects"`
-	// Outcome is the resulting status of the receipt, whether the run ends or parks. Reason is its reason.
+	// Outcome is the status that the receipt gets when the run ends or parks. Reason is the reason of that status.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
 	// AccessAfter is the access of the account after the effects. It is nil if none of them changes facts.
 	AccessAfter *fold.Access `json:"access_after,omitempty"`
-	// Asks is set if the provider is queried first: its answer may change the following effects.
+	// Asks is set if the run first fetches an object from the provider, which may change the following effects.
 	Asks bool `json:"asks_provider,omitempty"`
 }
 
@@ -99,7 +100,7 @@ func (p *preview) accessAfter() (*fold.Access, error) {
 		}
 		var change fold.Change
 		if err := json.Unmarshal(forecast.Value, &change); err != nil {
-			return nil, fmt.Errorf("read the forecast of %s: %w", s.key, err)
+			return nil, fmt.Errorf("decode the forecast for effect %s: %w", s.key, err)
 		}
 		if access := change.After.Access; access.Account != "" {
 			return &access, nil
@@ -156,7 +157,7 @@ func (p *preview) effect(s *step) PreviewedEffect {
 		e.Will, e.By = WillStay, s.result.By
 	case is(now, effect.Uncertain):
 		e.Will, e.Why = WillAsk, effect.Recorded(now, "").Reason
-	case now.Claimable(0): // its run keeps trying
+	case now.Claimable(0): // its run retries it
 		e.Will, e.Why = WillWait, effect.Recorded(now, "").Reason
 	default:
 		e.Will, e.Why = notDone(effect.Recorded(now, ""))
@@ -180,7 +181,8 @@ func (p *preview) remark(s *step, inDoubt bool) string {
 	return ""
 }
 
-// notDone returns the forecast for an effect that is not done: refused by its sink or not, with the reason.
+// notDone returns the forecast for an effect that is not done, and the reason. The forecast is WillRefuse if the sink
+// refused the effect.
 func notDone(r effect.Result) (Will, string) {
 	if r.State == effect.Refused {
 		return WillRefuse, r.Reason

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// allActivities has the activities that have no receiver here: those of jobs and schedules.
+// allActivities contains the activities without a receiver in this package: the activities of jobs and schedules.
 type allActivities struct{}
 
 func (allActivities) WorkOnJob()       {}
@@ -17,16 +17,16 @@ func (allActivities) ReconcileDue()    {}
 func (allActivities) FindGaps()        {}
 func (allActivities) ExamineEndpoint() {}
 
-// A forgotten receiver is named at start-up. Without that, a run would wait for its activity's deadline.
+// A missing receiver is reported at start. Otherwise a run would wait for its activity's deadline.
 func TestCheckReceivers_NamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	all := []any{new(activities.Billing), new(activities.Workspaces), new(activities.Finance), new(activities.Mail), new(activities.Tasks),
-		new(activities.Consumers), new(activities.Runs), new(activities.Objects), allActivities{}}
+		new(activities.Destinations), new(activities.Runs), new(activities.Objects), allActivities{}}
 	if err := workflows.CheckReceivers(all); err != nil {
 		t.Errorf("all are registered: %v", err)
 	}
 	for i, name := range []string{"*activities.Billing", "*activities.Workspaces", "*activities.Finance", "*activities.Mail", "*activities.Tasks",
-		"*activities.Consumers", "*activities.Runs", "*activities.Objects", "StopJob"} {
+		"*activities.Destinations", "*activities.Runs", "*activities.Objects", "StopJob"} {
 		rest := append(append([]any{}, all[:i]...), all[i+1:]...)
 		if err := workflows.CheckReceivers(rest); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("without %s: %v, want it named", name, err)

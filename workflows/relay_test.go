@@ -17,15 +17,15 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// relayWorld is what Relay's activities do, by consumer.
+// relayWorld implements Relay's activities, by destination.
 type relayWorld struct {
-	env       *testsuite.TestWorkflowEnvironment
-	consumers []string
-	review    string
-	// answer says what the n-th try of a key comes to.
+	env          *testsuite.TestWorkflowEnvironment
+	destinations []string
+	review       string
+	// answer returns the result of the n-th attempt of a key.
 	answer func(key string, n int) (effect.Result, error)
 
-	mu       sync.Mutex // the test environment runs local activities side by side
+	mu       sync.Mutex // the test environment runs local activities concurrently
 	tries    map[string]int
 	rounds   map[string][]int
 	parked   []activities.ParkRunInput
@@ -33,20 +33,20 @@ type relayWorld struct {
 	skipped  []string
 }
 
-func newRelayWorld(consumers ...string) *relayWorld {
-	w := &relayWorld{consumers: consumers, tries: map[string]int{}, rounds: map[string][]int{},
+func newRelayWorld(destinations ...string) *relayWorld {
+	w := &relayWorld{destinations: destinations, tries: map[string]int{}, rounds: map[string][]int{},
 		answer: func(string, int) (effect.Result, error) { return effect.Result{State: effect.Done}, nil }}
 	var suite testsuite.WorkflowTestSuite
 	w.env = suite.NewTestWorkflowEnvironment()
-	w.env.RegisterActivity(&activities.Consumers{})
+	w.env.RegisterActivity(&activities.Destinations{})
 	w.env.RegisterActivity(&activities.Runs{})
 	w.env.OnActivity("LoadRelay", mock.Anything, mock.Anything).Return(func(context.Context, activities.LoadRelayInput) (activities.LoadRelayResult, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.review != "" {
-			return activities.LoadRelayResult{Code: "no_consumer", Reason: w.review}, nil
+			return activities.LoadRelayResult{Code: "no_destination", Reason: w.review}, nil
 		}
-		return activities.LoadRelayResult{Consumers: w.consumers}, nil
+		return activities.LoadRelayResult{Destinations: w.destinations}, nil
 	})
 	w.env.OnActivity("RelayEvent", mock.Anything, mock.Anything).Return(func(_ context.Context, in activities.EffectInput[activities.Delivery]) (effect.Result, error) {
 		w.mu.Lock()
@@ -79,7 +79,7 @@ func newRelayWorld(consumers ...string) *relayWorld {
 	return w
 }
 
-// decide sends an update after a while; refused holds why it was rejected.
+// decide sends an update after a delay; refused is the reason of its rejection.
 func (w *relayWorld) decide(after time.Duration, action string, in workflows.DecisionInput, refused *error) {
 	w.env.RegisterDelayedCallback(func() {
 		w.env.UpdateWorkflow(action, action+after.String(), &decided{refused}, in)
@@ -109,7 +109,7 @@ func (w *relayWorld) run(t *testing.T, in workflows.EventInput) workflows.EventR
 
 var pushed = workflows.EventInput{Ref: event.Ref{ReceiptID: "r-1", Provider: "github", Mode: "live", EventID: "d-1", Type: "push"}}
 
-func TestRelay_EachConsumerItsOwnEffect(t *testing.T) {
+func TestRelay_EachDestinationItsOwnEffect(t *testing.T) {
 	t.Parallel()
 	w := newRelayWorld("crm", "lake")
 	result := w.run(t, pushed)
@@ -126,7 +126,7 @@ func TestRelay_EachConsumerItsOwnEffect(t *testing.T) {
 	if connected.tries["relay:github:live:acct_9:d-1:crm"] != 1 {
 		t.Errorf("with an account: tries %v", connected.tries)
 	}
-	// An account with a colon is no other event's key, and no ID is too long for the ledger.
+	// An account with a colon cannot result in another event's key, and no ID is too long for the ledger.
 	in.Account, in.EventID = "a:b", strings.Repeat("ü", 100)
 	odd := newRelayWorld("crm")
 	odd.run(t, in)
@@ -137,8 +137,7 @@ func TestRelay_EachConsumerItsOwnEffect(t *testing.T) {
 	}
 }
 
-// One consumer is down: the other has the event, the run parks as dead, and a retry goes on with what
-// is not delivered only.
+// One destination is down: the other has the event, the run parks as dead, and a retry sends only the missing deliveries.
 func TestRelay_OneDown_ParksAndRetries(t *testing.T) {
 	t.Parallel()
 	w := newRelayWorld("crm", "lake")
@@ -184,8 +183,8 @@ func TestRelay_Skip(t *testing.T) {
 	}
 }
 
-// Without a consumer the run waits until configuration names one.
-func TestRelay_NoConsumer_ParksUntilThereIsOne(t *testing.T) {
+// Without a destination the run waits until one is configured.
+func TestRelay_NoDestination_ParksUntilThereIsOne(t *testing.T) {
 	t.Parallel()
 	w := newRelayWorld("crm")
 	w.review = "nobody"
@@ -198,7 +197,7 @@ func TestRelay_NoConsumer_ParksUntilThereIsOne(t *testing.T) {
 	if result := w.run(t, pushed); result.Outcome != "processed" || len(result.Effects) != 1 {
 		t.Errorf("result %+v", result)
 	}
-	if len(w.parked) != 1 || w.parked[0].Reason != "no_consumer: nobody" {
+	if len(w.parked) != 1 || w.parked[0].Reason != "no_destination: nobody" {
 		t.Errorf("parked %+v", w.parked)
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The golden histories are those of real runs, one of each branch; the tests of cmd/internal/flowtest write them
-// with -update. A change of code that cannot replay them would block every run in flight.
+// The golden histories are from real runs, one of each branch; the tests of cmd/internal/flowtest write them with
+// -update. A code change that cannot replay them would block every run in progress.
 
 var quiet = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
@@ -44,11 +44,11 @@ func golden(t *testing.T) map[string][]byte {
 	return histories
 }
 
-// A flow without a history could be changed under its runs, and no test would tell.
+// A flow without a history could be changed incompatibly, and no test would fail.
 func TestReplay_EveryFlowHasHistories(t *testing.T) {
 	t.Parallel()
 	histories := golden(t)
-	names := []string{"Job", "ReconcileAccounts", "FindGaps", "WatchEndpoint"} // which are no flows
+	names := []string{"Job", "ReconcileAccounts", "FindGaps", "WatchEndpoint"} // workflows that are not flows
 	for _, flow := range workflows.Flows() {
 		names = append(names, flow.Name)
 	}
@@ -142,13 +142,13 @@ func TestReplay_OtherHistories_Fail(t *testing.T) {
 	}
 }
 
-// An address has an @ between two names; the histories must hold none, whoever wrote them.
+// An address has an @ between two names; no history may contain one.
 var address = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z]`)
 
 func TestGoldenHistories_NothingPersonal(t *testing.T) {
 	t.Parallel()
 	for name, content := range golden(t) {
-		raw, err := proto.Marshal(parse(t, content)) // payloads stand in it as they are
+		raw, err := proto.Marshal(parse(t, content)) // payloads are not encoded
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,12 +156,12 @@ func TestGoldenHistories_NothingPersonal(t *testing.T) {
 			!bytes.Contains(raw, []byte("job:")) && !strings.HasPrefix(name, "ReconcileAccounts/") && !strings.HasPrefix(name, "FindGaps/") && !strings.HasPrefix(name, "WatchEndpoint/") {
 			t.Errorf("%s does not show its payloads", name)
 		}
-		// The Message-ID that the ledger keeps looks like one; it names the invoice and our own domain.
+		// The Message-ID in the ledger looks like an address; it contains the invoice and pawl's own domain.
 		if found := address.FindAll(bytes.ReplaceAll(raw, []byte("@pawl.test"), nil), -1); len(found) > 0 {
 			t.Errorf("%s holds %q", name, found)
 		}
 		if bytes.Contains(raw, []byte("canary")) {
-			t.Errorf("%s holds what the payload's personal fields held", name)
+			t.Errorf("%s contains personal fields of the payload", name)
 		}
 	}
 }

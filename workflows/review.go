@@ -11,21 +11,22 @@ type Stage string
 
 // The stages.
 const (
-	// BeforeRun: the event was stored and did not run. Approving runs it, rejecting dismisses it.
+	// BeforeRun: the event was stored and did not run. Approve runs the event, and reject dismisses it.
 	BeforeRun Stage = "before it runs"
-	// AtLoad: its run has read it and executed no effect. Approving reads it again and continues, rejecting ends the
-	// run.
+	// AtLoad: the run has read the event and executed no effect. Approve reads the event again and continues, and
+	// reject ends the run.
 	AtLoad Stage = "when it is read"
-	// AtEnd: its run has executed all its effects. Question and answer concern an object of the event. Approving keeps
-	// the object as it is, rejecting withholds its grant.
+	// AtEnd: the run has executed all effects of the event. The review is about an object of the event. Approve changes
+	// nothing, and reject withholds the grant of the object.
 	AtEnd Stage = "after all effects"
 )
 
-// Review is a question to a person, identified by the code of its reason, with the results of both answers.
+// Review describes a question to a person and the results of both answers. Its ID is the reason code of the parked
+// event.
 type Review struct {
 	Code  string
 	Stage Stage
-	// Asks describes the situation.
+	// Asks describes why the event needs a review.
 	Asks string
 	// Approve and Reject describe the result of each answer.
 	Approve, Reject string
@@ -34,28 +35,28 @@ type Review struct {
 const (
 	runsIt    = "runs the event as usual"
 	dismisses = "ignores the event, and stores who decided and why"
-	readAgain = "reads it again and continues; if the cause remains, the review opens again"
-	endsIt    = "ends its run without effects"
+	readAgain = "reads the event again and continues; if the cause remains, the review opens again"
+	endsIt    = "ends the run of the event without effects"
 	keepsIt   = "keeps the object as it is, and closes the review"
 	withholds = "withholds the grant of the object, corrects its receipt if one was sent, and opens a task for the refund; the payment stays booked"
 )
 
-// Reviews lists all questions. Commands print them before an answer, and the documentation contains them.
+// Reviews returns all questions. Commands and the documentation show them.
 func Reviews() []Review {
 	return []Review{
 		{"unknown_mode", BeforeRun, "the mode of the event is neither live nor test",
 			runsIt + "; approve only an event that you know", dismisses},
-		{"suspected_replay", BeforeRun, "it has the bytes of another event, under an unsigned ID",
-			"runs it as an event of its own: the effects of the first one happen a second time", dismisses},
-		{"id_collision", BeforeRun, "an event with another type, object or time has its ID",
+		{"suspected_replay", BeforeRun, "it has the same bytes as another event, but another unsigned ID",
+			"runs it as an event of its own: the effects of the first event happen a second time", dismisses},
+		{"id_collision", BeforeRun, "another event with the same ID has another type, object or time",
 			"runs it as an event of its own", dismisses},
-		{"suspected_forgery", BeforeRun, "other bytes arrived earlier with the same signed values",
+		{"suspected_forgery", BeforeRun, "another body arrived earlier with the same signed checksum",
 			"runs these bytes: check first which are genuine", dismisses},
 		{"too_many_events", BeforeRun, "a delivery contains more than 20,000 events, and is stored as one",
-			"runs it as one event, which is relayed if its source has consumers", dismisses},
+			"runs it as one event, which is relayed if its source has destinations", dismisses},
 		{"start_refused", BeforeRun, "Temporal refused to start its run",
 			"starts it again; fix the error that Temporal named first", dismisses},
-		{"another_run", BeforeRun, "the run with the event's workflow ID belongs to another receipt, or pawl did not start it", "runs it under a new workflow ID and the same idempotency keys; its e-mail may be sent again", dismisses},
+		{"foreign_run", BeforeRun, "the run with the event's workflow ID belongs to another receipt, or pawl did not start it", "runs it under a new workflow ID and the same idempotency keys; its e-mail may be sent again", dismisses},
 
 		{"unreadable_payload", AtLoad, "a field is missing, or differs from the provider's documentation",
 			readAgain + ". A newer version of pawl may be able to read it", endsIt},
@@ -65,22 +66,22 @@ func Reviews() []Review {
 			readAgain + ". Set the `api_key` of the source first", endsIt},
 		{"account_unusable", AtLoad, "its account is not a valid account ID", readAgain, endsIt},
 		{"plan_unusable", AtLoad, "its plan is not a valid plan", readAgain, endsIt},
-		{"body_erased", AtLoad, "its payload was deleted, and it left no facts", readAgain, endsIt},
-		{"no_consumer", AtLoad, "no flow handles its type, and its source has no consumers",
-			readAgain + ". Set `relay` of the source first", endsIt},
+		{"body_erased", AtLoad, "its payload was deleted before pawl stored its facts", readAgain, endsIt},
+		{"no_destination", AtLoad, "no flow handles its type, and its source has no destinations",
+			readAgain + ". Add the source to a destination first", endsIt},
 
 		{"paid_after_end", AtEnd, "an invoice was paid after its subscription had ended, or the subscription never began",
 			keepsIt + ". Refund it, or grant access by hand", withholds},
 		{"paid_and_void", AtEnd, "an invoice was both paid and voided", keepsIt, withholds},
-		{"paid_then_open", AtEnd, "a paid invoice is open again", keepsIt, withholds},
+		{"paid_then_open", AtEnd, "an invoice was paid and is now open", keepsIt, withholds},
 		{"import_disagrees", AtEnd, "an event ended a subscription that was active at its import", keepsIt,
 			withholds},
 		{"account_unknown", AtEnd, "a paid session names neither an account nor a customer",
-			keepsIt + ". `pawl money claim` assigns it to an account, before or after", withholds},
+			keepsIt + ". `pawl payments assign` assigns it to an account, before or after", withholds},
 	}
 }
 
-// ReviewOf returns the review with a code. For an unlisted code, it describes the answers at the stage.
+// ReviewOf returns the review with a reason code. For an unknown code, it returns a general review of the stage.
 func ReviewOf(code string, stage Stage) Review {
 	for _, r := range Reviews() {
 		if r.Code == code {
@@ -96,18 +97,18 @@ func ReviewOf(code string, stage Stage) Review {
 	return Review{code, AtEnd, "a rule requires a review of its result", keepsIt, withholds}
 }
 
-// review is a question to a person about an object. An object has one review and one answer for all of its events.
+// review is a question to a person about an object. All events of the object have the same review and the same answer.
 type review struct {
 	object string
 	reason reason
-	// withhold withholds the grant of the object. letter is its receipt, and corrects is the correction of the receipt.
-	// Both are nil for an object without a receipt.
+	// withhold is the input of the step that withholds the grant of the object. letter is the e-mailed receipt of the
+	// object, and corrects the correction of this receipt. Both are nil if the object has no receipt.
 	withhold         activities.Withholding
 	letter, corrects *step
 }
 
-// onceWithheld ends the keys of the effects of a rejection. They must differ from the keys of undos: other runs of the
-// object would take an undo for the start of a compensation.
+// onceWithheld is the suffix of the keys of a rejection's effects. These keys must differ from the keys of undos,
+// because other runs of the object would treat an undo as the start of a compensation.
 const onceWithheld = ":withheld"
 
 // reviewOf returns the review that the objects of a change need, or nil.
@@ -147,9 +148,9 @@ func reviewOfInvoice(c fold.Change, i fold.Invoice, why reason) *review {
 	return r
 }
 
-// ask opens a review and waits for the decision of a person: approve and skip keep the object as it is, reject and
-// compensate withhold its grant; see [AtEnd]. The ledger holds the answer. The run of another event does not wait while
-// the review is open, and applies the answer if there is one.
+// ask opens a review and waits for the decision of a person. Approve and skip change nothing, and reject and compensate
+// withhold the grant of the object; see [AtEnd]. The ledger stores the answer. While the review is open, the runs of
+// other events of the object do not wait; after it is closed, they apply the answer.
 func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 	if r == nil {
 		return "", nil
@@ -189,8 +190,8 @@ func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 	return w.settle(answered)
 }
 
-// reject closes the review of an object, withholds the grant of the object, and corrects its receipt if one was sent.
-// The payment stays booked, because the cash has moved. A refund has entries of its own.
+// reject closes the review of an object and withholds the grant of the object. If a receipt was e-mailed, it e-mails a
+// correction. The payment stays booked, because the cash has moved; a refund is booked separately.
 func (w *billingFlow) reject(r *review, open *step, why string) error {
 	w.rejected = why
 	task, _ := open.work.(work[activities.Task])

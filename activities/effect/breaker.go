@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// Health is the state of a sink as shown by the end of one attempt. It does not describe the outcome of the effect.
+// Health is the state of a sink according to one attempt. It is independent of the outcome of the effect.
 type Health int
 
 // The zero value means unknown: the attempt did not reach the sink, or the result gives no information about it.
@@ -28,14 +28,14 @@ const (
 	Denied
 )
 
-// Breaking configures the circuit breaker: when a sink counts as down, and how the waiting effects resume.
+// Breaking configures the circuit breaker: when pawl treats a sink as down, and how the waiting effects resume.
 type Breaking struct {
 	// Failures is the number of different effects that must fail in a row for the same reason to open the breaker.
 	Failures int
 	// FirstProbe is the delay before the first probe. The delay doubles with every failed probe, up to MaxProbe.
 	FirstProbe, MaxProbe time.Duration
-	// Polls is the number of polls per second by all waiting runs together. The more runs wait, the longer each one
-	// waits between two polls: at least LeastWait and at most MostWait.
+	// Polls is the number of polls per second by all waiting runs together. The delay between two polls of one run
+	// grows with the number of waiting runs, from LeastWait to MostWait.
 	Polls               int
 	LeastWait, MostWait time.Duration
 	// Back is the number of waiting runs that resume per second after the sink has recovered.
@@ -44,14 +44,14 @@ type Breaking struct {
 
 // DefaultBreaking is the configuration for production.
 //
-// A restart of a small API causes fewer than five failures, and a sink has more than five slots. A worker on two
-// cores runs about eighty effects per second. Ten polls per second cost a tenth of that, however many runs wait.
+// A restart of a small API causes fewer than five failures. A worker on two cores runs about eighty effects per second,
+// and ten polls per second cost about a tenth of that.
 var DefaultBreaking = Breaking{
 	Failures: 5, FirstProbe: 5 * time.Second, MaxProbe: 15 * time.Second,
 	Polls: 10, LeastWait: 5 * time.Second, MostWait: 10 * time.Minute, Back: 80,
 }
 
-// probeIn returns the delay before the next probe after that many failed probes.
+// probeIn returns the delay before the next probe. failed is the number of failed probes.
 func (b Breaking) probeIn(failed int) time.Duration {
 	return min(b.FirstProbe<<min(failed, 16), b.MaxProbe)
 }
@@ -61,17 +61,17 @@ func (b Breaking) wait(waiting int) time.Duration {
 	return jitter(min(max(time.Duration(waiting)*time.Second/time.Duration(b.Polls), b.LeastWait), b.MostWait))
 }
 
-// outage is what this process has observed or read about a sink that is down.
+// outage describes a sink that is down or paused, as this process has observed or read it.
 type outage struct {
 	since time.Time
 	breaker.Failures
 	probes int
-	// probeAt is an instant of this process's clock.
+	// probeAt is the time of the next probe by the clock of this process.
 	probeAt time.Time
 	// waiting is the number of runs that wait for the sink.
 	waiting int
-	// paused is set while the sink is paused. No request is sent then, not even a probe, until a person ends the
-	// pause. The other fields are unused in that case.
+	// paused is set while the sink is paused. No request is then sent, not even a probe, and the other fields are
+	// unused.
 	paused *pause.Pause
 }
 
@@ -89,7 +89,7 @@ type Holding struct {
 	Paused bool
 }
 
-// Held returns the sinks that are paused or down. For a sink that is both, it returns the pause: no probe runs before
+// Held returns the sinks that are paused or down. If a sink is both, it returns the pause, because no probe runs before
 // the pause ends.
 func Held(ctx context.Context, pool *pgxpool.Pool) (map[string]Holding, error) {
 	list, err := breaker.New(pool).All(ctx)
@@ -119,10 +119,10 @@ func Held(ctx context.Context, pool *pgxpool.Pool) (map[string]Holding, error) {
 type health struct {
 	mu  sync.Mutex
 	out *outage
-	// failures counts consecutive failures with the same reason; keys lists the effects that failed.
+	// failures counts consecutive failures with the same reason. keys lists the keys of the effects that failed.
 	failures breaker.Failures
 	keys     []string
-	// paused is the current pause, if any. pauses lists it and the earlier pauses.
+	// paused is the current pause, or nil. pauses lists all known pauses.
 	paused *pause.Pause
 	pauses []span
 }
@@ -143,13 +143,14 @@ func (g *Gate) outage() (outage, bool) {
 	return outage{}, false
 }
 
-// Out returns the start and the reason of an outage, and false if the sink is not down. It ignores pauses.
+// Out returns the start and the reason of the sink's outage. It returns false if the sink is not down. It ignores
+// pauses.
 func (g *Gate) Out() (since time.Time, reason string, out bool) {
 	o, out := g.known()
 	return o.since, o.Reason, out
 }
 
-// known returns the outage of the sink and ignores a pause.
+// known returns the outage of the sink. It ignores pauses.
 func (g *Gate) known() (outage, bool) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
@@ -174,8 +175,8 @@ func (g *Gate) answered() (out bool) {
 }
 
 // failed counts a failure of the sink. It returns the consecutive failures with this reason, and the number of
-// different effects among them: the effects of a single customer can fail repeatedly for a reason that concerns only
-// that customer.
+// different effects that failed. The breaker needs that number, because one effect can fail repeatedly for a reason
+// that concerns only its customer.
 func (g *Gate) failed(c Call, p Policy, reason, detail string) (breaker.Failures, int) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
@@ -190,11 +191,11 @@ func (g *Gate) failed(c Call, p Policy, reason, detail string) (breaker.Failures
 	return h.failures, len(h.keys)
 }
 
-// mostKeys bounds the list of failed effects. It is higher than any threshold that opens a breaker.
+// mostKeys is the maximum length of the list of failed effects. It is higher than any Breaking.Failures.
 const mostKeys = 100
 
-// probes reports whether this effect is the next probe of a sink that is down. If effects of the same account have
-// failed, effects of other accounts may probe first for some time, because the sink may fail only for that account.
+// probes reports whether this effect is the next probe of a sink that is down. Effects of accounts with failures probe
+// later than effects of other accounts, because the sink may fail only for those accounts.
 func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, error) {
 	due := o.probeAt
 	if slices.Contains(o.About, p.about(c)) && o.waiting > len(o.Events) {
@@ -203,7 +204,7 @@ func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, 
 	if o.paused != nil || time.Now().Before(due) {
 		return false, nil
 	}
-	lease := p.Timeout + claiming + recording // if the worker dies, another probe may start after this
+	lease := p.Timeout + claiming + recording // if the worker dies, the next probe starts after this time
 	probe, err := r.Breakers.Probe(ctx, p.Gate.sink, lease)
 	if err == nil {
 		o.probeAt = time.Now().Add(lease)
@@ -212,19 +213,19 @@ func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, 
 	return probe, err
 }
 
-// turn is the decision of [Runner.hold]: the effect waits, or it is attempted.
+// turn is the result of [Runner.hold]. The effect waits if waits is not nil, and is attempted otherwise.
 type turn struct {
-	// waits is the result of an effect that waits, and nil otherwise.
+	// waits is the result of an effect that waits, or nil.
 	waits *Result
 	// probe is set if the attempt tests whether the sink has recovered.
 	probe bool
-	// last is set if the retry time is used up: this is the last attempt.
+	// last is set if the retry time is used up, so that this attempt is the last one.
 	last bool
 }
 
-// hold decides about an effect while its sink is down: the effect probes, makes its last attempt because its retry time
-// is used up, or waits. An effect of a paused sink waits, and its retry time does not run. If the ledger already holds
-// a final state, hold returns the zero turn, and the claim reports that state.
+// hold decides whether an effect waits for its sink. If the sink is available, or if the ledger already contains the
+// final state of the effect, hold returns the zero turn, and the caller continues. If the sink is down, the effect
+// probes the sink, makes its last attempt, or waits. If the sink is paused, the effect waits, and its retry time stops.
 func (r *Runner) hold(ctx context.Context, c Call, p Policy) (turn, error) {
 	o, out := p.Gate.outage()
 	if !out {
@@ -236,7 +237,7 @@ func (r *Runner) hold(ctx context.Context, c Call, p Policy) (turn, error) {
 	}
 	g, known := found[c.Key]
 	tried := known && c.Round <= g.Round
-	left := p.Retries.For
+	left := p.Retries.MaxElapsed
 	switch {
 	case tried && g.State != ledger.Claimed && (g.State != ledger.Failed || g.Class != ledger.Transient):
 		return turn{}, nil
@@ -263,11 +264,10 @@ func (r *Runner) hold(ctx context.Context, c Call, p Policy) (turn, error) {
 	return turn{waits: &waits}, nil
 }
 
-// waits returns the result of an effect that waits for its sink. left is the retry time that remains during an
-// outage.
+// waits returns the result of an effect that waits for its sink. left is the remaining retry time.
 //
-// The end of a pause is signalled to the waiting runs. They also poll at a low rate in case the signal is lost. A
-// pause may last for days, and each poll adds events to the history of the run.
+// When a pause ends, the waiting runs get a signal. They also poll in case the signal is lost. They poll rarely,
+// because a pause may last for days and each poll adds events to the history of the run.
 func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left time.Duration) Result {
 	why, wait := SinkOut, min(r.Breaking.wait(o.waiting), left)
 	if o.paused != nil {
@@ -278,7 +278,7 @@ func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left tim
 	return Result{State: Waits, Wait: wait, Held: true, Reason: p.Gate.sink + " " + o.words()}
 }
 
-// judge updates the breaker after an attempt. If the update cannot be stored, the next attempt repeats it.
+// judge updates the circuit breaker after an attempt. If the update cannot be stored, the next attempt repeats it.
 func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err error) {
 	g := p.Gate
 	if g == nil || r.Breakers == nil {
@@ -320,10 +320,10 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 	}
 }
 
-// watching is the interval at which a process reads the breakers and pauses that other processes have stored.
+// watching is the interval at which a process reads the stored circuit breakers and pauses.
 const watching = time.Second
 
-// Watch refreshes the gates until ctx ends. waiting counts the waiting runs per sink; Watch calls it only while a
+// Watch calls Read until ctx ends. waiting returns the number of waiting runs per sink; Watch calls it only while a
 // sink is down.
 func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
 	tick := time.NewTicker(watching)
@@ -338,8 +338,8 @@ func (r *Runner) Watch(ctx context.Context, gates []*Gate, waiting func(context.
 	}
 }
 
-// Read refreshes the gates from the stored breakers and pauses. If the read fails, the gates keep their state. When a
-// pause ends, exactly one process resumes the waiting effects.
+// Read updates the gates from the stored circuit breakers and pauses. If the read fails, it does not change the gates.
+// When a pause ends, exactly one process resumes the waiting effects.
 func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.Context) (map[string]int, error)) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

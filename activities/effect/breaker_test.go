@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// worker is what one process knows of a sink, on the database of all.
+// worker is a process with its view of a sink, on the shared database.
 type worker struct {
 	*bundle
 	runner *effect.Runner
@@ -35,7 +35,7 @@ func (b *bundle) worker() *worker {
 	return w
 }
 
-// reads brings it to what the others have seen.
+// reads refreshes the worker from the database.
 func (w *worker) reads() {
 	w.runner.Read(w.Context(), []*effect.Gate{w.policy.Gate}, func(context.Context) (map[string]int, error) { return map[string]int{"finance": 300}, nil })
 }
@@ -57,12 +57,12 @@ func answered(class ledger.Class) error {
 	return &effect.Failure{Class: class, Health: effect.Answered, Err: errors.New("finance answered 4xx")}
 }
 
-// fails has so many effects fail, one after the other.
+// fails makes this number of effects fail, one after the other.
 func (w *worker) fails(name string, n int, err error) {
 	w.Helper()
 	for i := range n {
 		if result, got := w.tries(keyed(fmt.Sprintf("%s-%d", name, i)), fail(err)); got == nil && result.State != effect.Waits {
-			w.Fatalf("%s-%d came to %+v", name, i, result)
+			w.Fatalf("%s-%d ended as %+v", name, i, result)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (w *worker) wantOut(out bool, reason string) {
 	}
 }
 
-// Equal failures in a row, of more than one effect, are an outage; whatever else comes is none.
+// Consecutive equal failures of more than one effect open the breaker, and no other failures do.
 func TestBreaker_WhatOpensIt(t *testing.T) {
 	four := effect.DefaultBreaking.Failures - 1
 	for name, tt := range map[string]struct {
@@ -121,8 +121,8 @@ func TestBreaker_WhatOpensIt(t *testing.T) {
 	}
 }
 
-// What one worker has seen keeps the other from trying: no try, no claim, no place. One of both probes; the probe that is
-// answered closes it for both, and one is told to let in who waits.
+// A breaker that one worker opened stops the other worker: it makes no attempt and no claim, and uses no slot. One of
+// both probes; a successful probe closes the breaker for both, and one worker resumes the waiting effects.
 func TestBreaker_TwoWorkers_OneProbes_ClosesForBoth(t *testing.T) {
 	b := setup(t)
 	one, other := b.worker(), b.worker()
@@ -183,13 +183,13 @@ func TestBreaker_TwoWorkers_OneProbes_ClosesForBoth(t *testing.T) {
 	one.wantOut(false, "")
 	other.wantOut(false, "")
 	if back := slices.Concat(one.back, other.back); !slices.Equal(back, []string{"finance"}) {
-		t.Errorf("told to let in: %q, want one worker once", back)
+		t.Errorf("resumed %q, want one worker once", back)
 	}
 	result, err = other.tries(keyed("late"), succeed)
 	b.want(result, err, effect.Done)
 }
 
-// What has failed and finds its sink out waits for the sink, and not for its own next try; the receipt says so.
+// A failed effect whose sink is down waits for the sink, and not for its own next attempt. The receipt shows this.
 func TestBreaker_FailedMeanwhile_WaitsForTheSink(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("first"), fail(denied()))
@@ -202,7 +202,8 @@ func TestBreaker_FailedMeanwhile_WaitsForTheSink(t *testing.T) {
 	}
 }
 
-// An effect whose time is over while its sink is out makes a last try, and ends with that; one that has ended is told so.
+// An effect whose retry time ends while its sink is down makes a last attempt, and ends with it. An effect that is done
+// or has failed returns its state at once.
 func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("done"), succeed)
@@ -220,7 +221,7 @@ func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
 	}
 	result, err = w.tries(keyed("tried-0"), never(t))
 	w.want(result, err, effect.Failed)
-	// One that was never tried: the time that it has waited counts.
+	// For an effect without an attempt, the waiting time counts.
 	c := keyed("new")
 	c.WaitingSince = time.Now().Add(-23 * time.Hour)
 	result, err = w.tries(c, never(t))
@@ -232,8 +233,8 @@ func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
 	w.want(result, err, effect.Failed)
 }
 
-// A sink that fails for one account alone is out for a probe's time: the others go first, and close it. What an operator
-// is told names the events, and what the sink said.
+// A sink that fails only for one account is down until the next probe: effects of other accounts probe first, and close
+// the breaker. The failures contain the events, and the sink's answer.
 func TestBreaker_FailsForOneAccount_AnotherProbes(t *testing.T) {
 	w := setup(t).worker()
 	of := func(account string) { w.policy.About = "live:" + account }
@@ -258,7 +259,7 @@ func TestBreaker_FailsForOneAccount_AnotherProbes(t *testing.T) {
 	w.wantOut(false, "")
 }
 
-// Where only effects of that account wait, they probe.
+// If only effects of that account wait, they probe.
 func TestBreaker_NobodyElseWaits_SameAccountProbes(t *testing.T) {
 	w := setup(t).worker()
 	w.policy.About = "live:acme"

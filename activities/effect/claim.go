@@ -14,16 +14,16 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// claiming bounds the time of a claim. A claim waits up to a second if another run holds the key.
+// claiming is the timeout of a claim. A claim waits up to a second if another run has claimed the key.
 const claiming = 2 * time.Second
 
-// longestIdempotencyKey is the maximum length in bytes that APIs accept (docs.stripe.com/api/idempotent_requests).
-// They answer a longer key with 400, which is not retried.
+// longestIdempotencyKey is the maximum length in bytes that APIs accept (docs.stripe.com/api/idempotent_requests). They
+// answer 400 to a longer key.
 const longestIdempotencyKey = 255
 
-// idempotencyKey returns the key to send to the sink. Later generations, which an operator starts after an uncertain
-// or refused outcome, get a suffix and are new requests to the sink. A key that is too long is replaced by its kind
-// and its hash.
+// idempotencyKey returns the key to send to the sink. An operator starts a new generation after an uncertain or refused
+// outcome. Its key has a suffix, so it is a new request to the sink. If the key is too long, the result is the kind and
+// the hash of the key.
 func idempotencyKey(key string, generation int) string {
 	if generation > 1 {
 		key += ":g" + strconv.Itoa(generation)
@@ -42,15 +42,14 @@ func ClaimOf(ctx context.Context, c Call, lease time.Duration) ledger.Claim {
 	return ledger.Claim{Key: c.Key, Kind: c.Kind, Round: c.Round, Ref: c.Ref, RunID: run.RunID, Lease: lease}
 }
 
-// claim claims the key. If another run holds it, claim waits for up to a second, because two events for one fact
-// often arrive together and the first one finishes within milliseconds.
+// claim claims the key. If another run has claimed it, claim waits for up to a second: two events for one fact often
+// arrive together, and the first run finishes within milliseconds.
 func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (ledger.Grant, error) {
 	claim := ClaimOf(ctx, c, p.lease())
 	claim.Exclusive, claim.Request, claim.Unmarked = p.Exclusive, request, !p.Marks
 	const patience, longest = time.Second, 200 * time.Millisecond
-	// Measure by the clock and not by the number of delays: on a slow database each claim takes longer than the delay
-	// and shortens the time for the effect. The delay doubles, because many waiting runs would otherwise add a query
-	// each to every group commit.
+	// The limit is a time and not a number of claims, because a claim may be slow and reduces the time for the effect.
+	// The delay doubles, so that many waiting runs do not slow down the database.
 	pause := 20 * time.Millisecond
 	for begin := time.Now(); ; pause = min(2*pause, longest) {
 		grant, err := r.Ledger.Claim(ctx, claim)
@@ -77,12 +76,12 @@ func (r *Runner) claim(ctx context.Context, c Call, p Policy, request []byte) (l
 	}
 }
 
-// forgotten returns an error if the sink has forgotten the key of an earlier attempt: another attempt could be applied
-// twice, so the effect is uncertain.
+// forgotten returns an error if the sink has forgotten the key of an earlier attempt. The sink could apply another
+// attempt twice, so the effect is then uncertain.
 func (p Policy) forgotten(g ledger.Grant) error {
 	if p.KeyLifetime == 0 || g.Attempt <= 1 || g.Age <= p.KeyLifetime {
 		return nil
 	}
-	return Doubt("the first attempt was at %s and the sink forgets keys after %s: another could be applied twice",
+	return Doubt("the first attempt was at %s and the sink forgets keys after %s: another attempt could repeat the effect",
 		g.ClaimedAt.UTC().Format(time.RFC3339), p.KeyLifetime)
 }

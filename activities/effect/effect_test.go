@@ -79,7 +79,7 @@ func call(eventID string, round int) effect.Call {
 }
 
 var policy = effect.Policy{
-	Timeout: 5 * time.Second, Retries: effect.Retries{First: 100 * time.Millisecond, Max: time.Second, For: 24 * time.Hour},
+	Timeout: 5 * time.Second, Retries: effect.Retries{InitialInterval: 100 * time.Millisecond, MaxInterval: time.Second, MaxElapsed: 24 * time.Hour},
 }
 
 type work func(context.Context, *effect.Attempt) (any, error)
@@ -258,7 +258,7 @@ func TestDo_Transient_WaitsAsAskedOrLonger(t *testing.T) {
 		t.Errorf("wait is %s, want the 42s that were asked for", wait)
 	}
 	if len(b.retrying) != 2 || b.retrying[0] != "finance-export: answered 503" {
-		t.Errorf("told %q, want each failure", b.retrying)
+		t.Errorf("reported %q, want each failure", b.retrying)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestDo_OneTryUnanswered_MayHaveHappenedWhateverComesAfter(t *testing.T) {
 			b.passes(25 * time.Hour)
 			result, err := b.do(call("evt_1", 0), policy, "x", fail(last))
 			if err != nil || !result.MayHaveHappened() {
-				t.Errorf("result %+v, %v; want it to say that it may have happened", result, err)
+				t.Errorf("result %+v, %v; want that it may have happened", result, err)
 			}
 			result, err = b.do(call("evt_1", 0), policy, "x", never(t))
 			if err != nil || !result.MayHaveHappened() {
@@ -445,12 +445,12 @@ func TestDo_WhatTheOtherSideSaid_InTheLedgerAlone(t *testing.T) {
 			result, err := b.do(call("evt_1", 0), policy, "x", fail(said))
 			if tt.state == "" {
 				if app := b.again(err, effect.TypeTransient); app.Message() != tt.reason {
-					t.Errorf("Temporal is told %q, want %q", app.Message(), tt.reason)
+					t.Errorf("Temporal receives %q, want %q", app.Message(), tt.reason)
 				}
 			} else {
 				for range 2 {
 					if got := b.want(result, err, tt.state); got.Reason != tt.reason {
-						t.Errorf("the flow is told %q, want %q", got.Reason, tt.reason)
+						t.Errorf("the flow receives %q, want %q", got.Reason, tt.reason)
 					}
 					result, err = b.do(call("evt_1", 0), policy, "x", never(t))
 				}
@@ -534,7 +534,7 @@ func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {
 	marks := policy
 	marks.Marks = true
 	last := policy
-	last.Retries.For = 0
+	last.Retries.MaxElapsed = 0
 	for name, tt := range map[string]struct {
 		policy effect.Policy
 		then   error
@@ -581,7 +581,7 @@ func TestDo_TakenOver_StopsBeforePointOfNoReturn(t *testing.T) {
 		b.want(result, err, effect.Done)
 		err = a.Commit()
 		if err == nil {
-			t.Error("the slow one may go on")
+			t.Error("the slow worker may continue")
 		}
 		return nil, err
 	})
@@ -746,7 +746,7 @@ func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	} {
 		result, err := b.do(call("evt_1", round), policy, "x", one)
 		got := b.want(result, err, effect.Failed)
-		if got.Reason != "fault: it may have happened, and cannot be recorded" || !got.MayHaveHappened() || len(got.Value) != 0 {
+		if got.Reason != "fault: the effect may have happened, but its result cannot be recorded" || !got.MayHaveHappened() || len(got.Value) != 0 {
 			t.Errorf("%s: result %+v", name, got)
 		}
 		recorded, err := b.do(call("evt_1", round), policy, "x", never(t))
@@ -872,7 +872,7 @@ func TestDoTx_LockHeldElsewhere_TriedAgainAndSaid(t *testing.T) {
 	}
 	want := regexp.MustCompile(`^finance-export: waits for account acme \(live\) since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: another transaction holds its lock$`)
 	if len(b.retrying) != 1 || !want.MatchString(b.retrying[0]) {
-		t.Errorf("the receipt is told %q", b.retrying)
+		t.Errorf("the receipt shows %q", b.retrying)
 	}
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -990,7 +990,7 @@ func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
 	}
 }
 
-// locally does an effect as a local try, in so much time.
+// locally runs an effect as a local attempt with this much time.
 func (b *bundle) locally(p effect.Policy, left time.Duration, key string, fn func(context.Context, *effect.Attempt) (any, error)) (effect.Result, error) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))

@@ -10,14 +10,14 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// keyed is a call of another effect.
+// keyed returns a call of another effect.
 func keyed(key string) effect.Call {
 	c := call("evt_1", 0)
 	c.Key = "effect:stripe:live:" + key
 	return c
 }
 
-// What finds no place is told so before it has claimed anything, and takes the next one that is free.
+// An effect without a free slot is rejected before it has claimed anything, and its retry takes the next free slot.
 func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -46,7 +46,7 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 	}
 }
 
-// A burst at a sink that answers costs no regular activity: a local try waits a moment for a place.
+// A short burst of requests needs no regular activity, because a local attempt waits a moment for a slot.
 func TestGate_LocalTry_WaitsAMoment(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -67,14 +67,14 @@ func TestGate_LocalTry_WaitsAMoment(t *testing.T) {
 		if err == nil {
 			return
 		}
-		// The moment is short, and this machine may have been busy for as long.
+		// The moment is short, and this machine may have been busy for longer.
 		if message := b.again(err, effect.TypeNotYet).Message(); try == 20 || !strings.Contains(message, "finance has no free slot") {
-			t.Fatalf("try %d was told %q", try, message)
+			t.Fatalf("attempt %d was rejected with %q", try, message)
 		}
 	}
 }
 
-// A sink that hangs does not hold up the workflow task of a local try.
+// A sink that hangs does not block the workflow task of a local attempt.
 func TestGate_LocalTry_NoPlace_TurnedAway(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -89,7 +89,7 @@ func TestGate_LocalTry_NoPlace_TurnedAway(t *testing.T) {
 	}
 }
 
-// Many at once: never more in flight than there are places.
+// With many concurrent calls, the number in progress never exceeds the number of slots.
 func TestGate_NeverMoreInFlightThanPlaces(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -108,7 +108,7 @@ func TestGate_NeverMoreInFlightThanPlaces(t *testing.T) {
 					once.Do(func() { close(full) })
 				}
 				mu.Unlock()
-				<-full // each stays until all places are taken
+				<-full // each waits until all slots are taken
 				defer func() {
 					mu.Lock()
 					defer mu.Unlock()
@@ -129,7 +129,8 @@ func TestGate_NeverMoreInFlightThanPlaces(t *testing.T) {
 	}
 }
 
-// A sink that takes one a second gets one a second; who would wait too long comes again.
+// A sink with a rate of one per second gets one request per second. A call that would wait too long is rejected and
+// retried.
 func TestGate_Rate_TurnsAway(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -152,6 +153,6 @@ func TestGate_Rate_TurnsAway(t *testing.T) {
 	}
 	group.Wait()
 	if done < 1 || len(told) < 1 || !strings.Contains(told[0], "finance is limited to 1 effects per second, and more are waiting") {
-		t.Errorf("%d done, told %q", done, told)
+		t.Errorf("%d done, rejected with %q", done, told)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// meet returns the earlier outcome of an effect that this run may not perform, and records the encounter in the
-// ledger.
+// meet returns the outcome of an effect that this run need not execute, because the ledger already contains an outcome.
+// It records in the ledger that this run has read the outcome.
 func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, error) {
 	result := Recorded(g, c.EventID)
 	result.Met = !result.State.Settled()
@@ -30,8 +30,7 @@ func (r *Runner) meet(ctx context.Context, c Call, g ledger.Grant) (Result, erro
 	return result, nil
 }
 
-// Recorded returns the outcome of an effect that the ledger holds as settled, failed or uncertain, as seen by the run
-// of the event.
+// Recorded converts the ledger state of a settled, failed or uncertain effect to the result for the run of an event.
 func Recorded(g ledger.Grant, eventID string) Result {
 	result := Result{Reason: withoutDetail(g.Error), Value: g.Result}
 	if g.EventID != eventID {
@@ -57,7 +56,7 @@ func Recorded(g ledger.Grant, eventID string) Result {
 	return result
 }
 
-// fail marks the result as failed for good and puts the class before the reason.
+// fail sets the state to Failed and puts the class before the reason.
 func (r *Result) fail(class ledger.Class) {
 	r.State, r.Reason = Failed, string(class)+": "+r.Reason
 }
@@ -107,8 +106,8 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result,
 	error) {
 	if isInfrastructure(out.err) || errors.Is(out.err, ledger.ErrTakenOver) {
-		// Record nothing: the claim expires, and the next attempt takes over. Policy.Marks then decides whether this
-		// attempt may have done the effect.
+		// Record nothing, so that the claim expires and the next attempt takes over. Policy.Marks then determines
+		// whether this attempt may have executed the effect.
 		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, out.err, "cannot execute %s", c.Key)
 	}
 	finish, result, wait, err := out.conclude()
@@ -128,9 +127,9 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	failure := out.err
 	finished, err := r.finish(ctx, finish)
 	if ledger.Unrecordable(err) {
-		// A retry would send the request again forever and never record it. Fail the effect, so that a person
-		// decides. The key stays the same, so the sink answers a later request from its memory.
-		failure, result = err, Result{Reason: "it may have happened, and cannot be recorded"}
+		// A retry would repeat the request forever and never record the outcome. Fail the effect, so that a person
+		// decides. A later request has the same idempotency key, so the sink does not apply it twice.
+		failure, result = err, Result{Reason: "the effect may have happened, but its result cannot be recorded"}
 		finish.State, finish.Class = ledger.Failed, ledger.Fault
 		finish.Error = result.Reason + detailSeparator + describe(err)
 		finish.Result, finish.Also = unansweredResult, nil
@@ -153,7 +152,7 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	case ledger.Transient:
 		r.count(ctx, c, "retried")
 		if o, out := p.Gate.outage(); out {
-			// The run waits on its timer and is signalled there when the sink recovers.
+			// The run waits until its timer ends or until it gets the signal that the sink has recovered.
 			return r.waits(ctx, c, p, o, left), nil
 		}
 		r.Retrying(ctx, c, c.Kind+": "+finish.Error)
@@ -165,11 +164,11 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	return result, nil
 }
 
-// recording bounds the time to record an outcome. The lease of a claim includes it.
+// recording is the timeout for recording an outcome. The lease of a claim includes it.
 const recording = 2500 * time.Millisecond
 
-// finish records the outcome, even if ctx has ended. It retries for as long as the lease allows, because an effect
-// that was sent and not recorded has to be sent again or becomes uncertain.
+// finish records the outcome, even if ctx has ended. It retries until the lease ends: if the outcome of a sent request
+// is not recorded, the request must be sent again, or the effect becomes uncertain.
 func (r *Runner) finish(ctx context.Context, f ledger.Finish) (ledger.Finished, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// pauses pauses finance so long ago; the worker does not know yet.
+// pauses pauses the finance sink in the past; the worker has not read it yet.
 func (b *bundle) pauses(ago string) {
 	b.Helper()
 	b.exec(`insert into pauses (kind, name, who, why, since) values ('sink', 'finance', 'ada', 'the books are closed', now() - interval '` + ago + `')`)
@@ -21,7 +21,7 @@ func (b *bundle) resumes() {
 	b.exec(`update pauses set until = now() where until is null`)
 }
 
-// A paused sink is not tried, not probed and not closed by itself, whether it is out as well or not.
+// A paused sink receives no attempt and no probe, and its breaker does not close, for a sink that is up or down.
 func TestPause_NothingGoesThrough_UntilItIsOver(t *testing.T) {
 	b := setup(t)
 	one, other := b.worker(), b.worker()
@@ -40,7 +40,7 @@ func TestPause_NothingGoesThrough_UntilItIsOver(t *testing.T) {
 				t.Errorf("told %q", got.Reason)
 			}
 			if got.Wait < 10*time.Minute {
-				t.Errorf("polls after %s: the end of a pause is told, and each poll stands in the history", got.Wait)
+				t.Errorf("polls after %s: the end of a pause is signalled, and each poll adds to the history", got.Wait)
 			}
 		}
 	}
@@ -53,18 +53,18 @@ func TestPause_NothingGoesThrough_UntilItIsOver(t *testing.T) {
 	other.reads()
 	one.reads()
 	if back := slices.Concat(one.back, other.back); !slices.Equal(back, []string{"finance"}) {
-		t.Errorf("told to let in: %q, want one worker once", back)
+		t.Errorf("resumed %q, want one worker once", back)
 	}
 	result, err := other.tries(keyed("new"), succeed)
 	b.want(result, err, effect.Done)
 }
 
-// The time that an effect has for its tries stands still while its sink is paused, and its tries are not spent.
+// The retry time of an effect stops while its sink is paused, and no attempts are used up.
 func TestPause_SpendsNoTime(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("tried"), fail(denied()))
 	w.want(result, err, effect.Waits)
-	w.passes(100 * time.Hour) // of its 24, and all but one of them are paused
+	w.passes(100 * time.Hour) // the effect has 24 hours, and its sink was paused for 99 of these 100 hours
 	w.exec(`update breakers set open = false`)
 	w.pauses("99 hours")
 	w.reads()
@@ -83,7 +83,7 @@ func TestPause_SpendsNoTime(t *testing.T) {
 	w.want(result, err, effect.Failed)
 }
 
-// What is under way when its sink is paused ends; what fails then waits.
+// A request in progress when its sink is paused completes. If it fails, it waits.
 func TestPause_Meanwhile(t *testing.T) {
 	w := setup(t).worker()
 	w.pauses("1 second")

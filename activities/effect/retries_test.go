@@ -7,40 +7,40 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// What docs/configuration.md says of the tries of an effect, against what the ledger recorded: the waits double up to
-// max, the last try comes when the time is over, and nobody but the ledger counts. Its clock is moved by each wait.
+// Compares the retries described in docs/configuration.md with the ledger: the delays double up to max, the last
+// attempt is made when the time ends, and only the ledger counts attempts. The test moves the clock by each delay.
 func TestRetries_LastTry_WhenTheTimeIsOver(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy effect.Policy
-		// over is when the last try comes, counted from the first one.
+		// over is the time of the last attempt, relative to the first.
 		over     time.Duration
 		min, max int
 	}{
-		"short":           {effect.Policy{Timeout: time.Minute, Retries: effect.Retries{First: 10 * time.Second, Max: time.Minute, For: 10 * time.Minute}}, 10 * time.Minute, 10, 14},
-		"by default":      {effect.Policy{Timeout: 10 * time.Second, Retries: effect.Retries{First: time.Second, Max: 10 * time.Minute, For: 24 * time.Hour}}, 24 * time.Hour, 128, 155},
-		"one try":         {effect.Policy{Timeout: time.Minute, Retries: effect.Retries{First: time.Hour, Max: time.Hour, For: time.Minute}}, 0, 1, 1},
-		"key's lifetime":  {effect.Policy{Timeout: time.Minute, KeyLifetime: 5 * time.Minute, Retries: effect.Retries{First: 10 * time.Second, Max: time.Minute, For: 24 * time.Hour}}, 4 * time.Minute, 5, 8},
-		"less than a max": {effect.Policy{Timeout: time.Minute, Retries: effect.Retries{First: time.Minute, Max: time.Hour, For: 2 * time.Minute}}, 2 * time.Minute, 2, 3},
+		"short":           {effect.Policy{Timeout: time.Minute, Retries: effect.Retries{InitialInterval: 10 * time.Second, MaxInterval: time.Minute, MaxElapsed: 10 * time.Minute}}, 10 * time.Minute, 10, 14},
+		"by default":      {effect.Policy{Timeout: 10 * time.Second, Retries: effect.Retries{InitialInterval: time.Second, MaxInterval: 10 * time.Minute, MaxElapsed: 24 * time.Hour}}, 24 * time.Hour, 128, 155},
+		"one try":         {effect.Policy{Timeout: time.Minute, Retries: effect.Retries{InitialInterval: time.Hour, MaxInterval: time.Hour, MaxElapsed: time.Minute}}, 0, 1, 1},
+		"key's lifetime":  {effect.Policy{Timeout: time.Minute, KeyLifetime: 5 * time.Minute, Retries: effect.Retries{InitialInterval: 10 * time.Second, MaxInterval: time.Minute, MaxElapsed: 24 * time.Hour}}, 4 * time.Minute, 5, 8},
+		"less than a max": {effect.Policy{Timeout: time.Minute, Retries: effect.Retries{InitialInterval: time.Minute, MaxInterval: time.Hour, MaxElapsed: 2 * time.Minute}}, 2 * time.Minute, 2, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			tries, trying := 0, time.Duration(0)
 			for {
 				tries++
-				// Another run each time, as after a reset: it is the key that counts.
+				// Each attempt is in another run, as after a reset: attempts are counted by key.
 				result, err := b.do(call("evt_1", 0), tt.policy, "x", fail(busy(0, false)))
 				if err == nil {
 					b.want(result, err, effect.Failed)
 					break
 				}
 				wait := b.again(err, effect.TypeTransient).NextRetryDelay()
-				if least, most := tt.policy.Retries.First, 2*tt.policy.Retries.Max; wait < least || wait > most {
+				if least, most := tt.policy.Retries.InitialInterval, 2*tt.policy.Retries.MaxInterval; wait < least || wait > most {
 					t.Fatalf("after %d tries the wait is %s", tries, wait)
 				}
 				b.passes(wait)
 				trying += wait
 			}
-			// The seconds in which the test itself ran have passed as well.
+			// The test's own run time has passed as well.
 			const ran = 20 * time.Second
 			if trying > tt.over || trying < tt.over-ran {
 				t.Errorf("the last try came after %s, want %s", trying, tt.over)
@@ -61,13 +61,13 @@ func TestRetries_LastTry_WhenTheTimeIsOver(t *testing.T) {
 	}
 }
 
-// What is asked for is waited for, up to the last try; and no try comes after the time.
+// Retry-After is followed until the last attempt, and no attempt is made after the end of the time.
 func TestRetries_AskedToWait_NotBeyondTheTime(t *testing.T) {
 	b := setup(t)
-	p := effect.Policy{Timeout: time.Second, Retries: effect.Retries{First: time.Second, Max: time.Minute, For: 30 * time.Minute}}
+	p := effect.Policy{Timeout: time.Second, Retries: effect.Retries{InitialInterval: time.Second, MaxInterval: time.Minute, MaxElapsed: 30 * time.Minute}}
 	_, err := b.do(call("evt_1", 0), p, "x", fail(busy(time.Hour, false)))
 	if wait := b.again(err, effect.TypeTransient).NextRetryDelay(); wait > 30*time.Minute || wait < 29*time.Minute {
-		t.Errorf("the wait is %s, want what is left of the half hour", wait)
+		t.Errorf("the wait is %s, want the rest of the half hour", wait)
 	}
 	b.passes(31 * time.Minute)
 	result, err := b.do(call("evt_1", 0), p, "x", fail(busy(time.Hour, false)))

@@ -24,14 +24,14 @@ type Config struct {
 	Ledger *ledger.Store
 	// Retrying records a retryable failure on the receipt.
 	Retrying func(ctx context.Context, c Call, reason string)
-	// Waits records on the receipt that an effect waits, and why. words follows the sink's name; for NotFirst it is
-	// the key of the effect that must finish first.
+	// Waits records on the receipt that an effect waits, and why. words continues a sentence that starts with the
+	// sink's name. For NotFirst, words is the key of the effect that must finish first.
 	Waits func(ctx context.Context, c Call, sink, words string, why Hindrance)
-	// Breakers and Pauses are shared with the other workers. Nil disables them.
+	// Breakers and Pauses are stored in the database, so that all workers use the same state. Nil disables them.
 	Breakers *breaker.Store
 	Breaking Breaking
 	Pauses   *pause.Store
-	// Back runs in exactly one process when a sink recovers or its pause ends.
+	// Back is called when a sink recovers or its pause ends. Only one process calls it.
 	Back  func(sink string)
 	Meter metric.Meter
 	// Log gets one line per outcome.
@@ -41,8 +41,8 @@ type Config struct {
 // Hindrance is the reason why an effect waits.
 type Hindrance string
 
-// Hindrances: all slots of the sink are in use, the sink is down, a person has paused it, or another effect comes
-// first.
+// An effect waits because all slots of the sink are in use, the sink is down, a person has paused the sink, or another
+// effect must finish first.
 const (
 	SinkBusy   Hindrance = "busy"
 	SinkOut    Hindrance = "out"
@@ -62,9 +62,9 @@ func NewRunner(c Config) (*Runner, error) {
 	r := &Runner{Config: c}
 	var errs [4]error
 	r.outcomes, errs[0] = c.Meter.Int64Counter("pawl_effects",
-		metric.WithDescription("Effects by kind and outcome; already_done counts ledger hits."))
+		metric.WithDescription("Effects by kind and outcome; already_done means that an earlier run executed the effect."))
 	r.stale, errs[1] = c.Meter.Int64Counter("pawl_stale_rejections",
-		metric.WithDescription("Effects of older events that left newer state unchanged, by kind."))
+		metric.WithDescription("Effects of older events that did not change newer state, by kind."))
 	r.lag, errs[2] = c.Meter.Float64Histogram("pawl_effect_lag", metric.WithUnit("s"),
 		metric.WithDescription("Seconds from the receipt of an event to the completion of an effect, by kind."))
 	r.calls, errs[3] = c.Meter.Float64Histogram("pawl_sink_call", metric.WithUnit("s"),
@@ -78,11 +78,10 @@ func NewRunner(c Config) (*Runner, error) {
 // Do runs an effect in an outside system. request holds the bytes to send on the first attempt; every later attempt
 // gets the same bytes again. Do stores the value that fn returns as JSON.
 //
-// Its stages are: hold the effect while its sink is down or paused, enter the sink's gate, claim the key, attempt the
-// effect, judge the health of the sink, and record the outcome.
+// It waits while the sink is down or paused, acquires a place at the sink's gate, claims the key, attempts the effect,
+// updates the circuit breaker, and records the outcome.
 //
-// The flow decides on a Result without an error. An error makes Temporal call Do again with the same arguments, which
-// the ledger makes safe.
+// If Do returns an error, Temporal calls it again with the same arguments. This is safe because of the ledger.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	fn func(context.Context, *Attempt) (any, error)) (Result, error) {
 	if c.ByHand != nil {
@@ -120,14 +119,13 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	reached(c, "after-send")
 	r.judge(ctx, c, p, turn.probe, out.err)
 	if turn.last {
-		p.Retries.For = 0
+		p.Retries.MaxElapsed = 0
 	}
 	return r.record(ctx, c, p, grant, started, out)
 }
 
-// tooLate returns an error if a local activity has too little time left. It spends its own timeout on waiting, and the
-// remaining time might cut off the call and leave an e-mail uncertain that the server is about to accept. The regular
-// activity that follows has its full timeout.
+// tooLate returns an error if a local activity has waited for so long that its call could be interrupted by the
+// timeout. An interrupted call may leave an e-mail uncertain. The regular activity that follows has its full timeout.
 func (r *Runner) tooLate(ctx context.Context, c Call, p Policy) error {
 	deadline, ok := ctx.Deadline()
 	if !ok || !activity.GetInfo(ctx).IsLocalActivity || time.Until(deadline) >= p.Timeout+claiming {
@@ -136,7 +134,7 @@ func (r *Runner) tooLate(ctx context.Context, c Call, p Policy) error {
 	return r.retryLater(ctx, TypeNotYet, 0, nil, "%s has waited too long for its turn", c.Key)
 }
 
-// attempt performs the effect once and measures the duration of the call.
+// attempt executes the effect once and measures the duration of the call.
 func (r *Runner) attempt(ctx context.Context, c Call, p Policy, g ledger.Grant,
 	fn func(context.Context, *Attempt) (any, error)) outcome {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
@@ -153,9 +151,9 @@ func (r *Runner) attempt(ctx context.Context, c Call, p Policy, g ledger.Grant,
 	return outcome{value: value, also: a.also, err: err}
 }
 
-// mark records the effect's point of no return. The mark can be set twice, and is refused after the claim has expired.
-// If it is unknown whether the mark was set, the effect would become uncertain although nothing was sent, so mark
-// retries until the database answers or ctx ends.
+// mark records in the ledger that the effect may happen from now on. It returns an error if the claim has expired. If
+// the database does not answer, mark retries until ctx ends: if it is unknown whether the mark was set, the effect
+// would become uncertain although nothing was sent.
 func (r *Runner) mark(ctx context.Context, c Call, g ledger.Grant) (err error) {
 	var held bool
 	retryUntilDone(ctx, func() bool {
@@ -169,7 +167,7 @@ func (r *Runner) mark(ctx context.Context, c Call, g ledger.Grant) (err error) {
 	return Infrastructure(err)
 }
 
-// callOutcome returns the label of a call that ended with err.
+// callOutcome returns the metric label for a call that ended with err.
 func callOutcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -195,15 +193,15 @@ func retryUntilDone(ctx context.Context, try func() (done bool)) {
 	}
 }
 
-// reached is a failpoint where tests stop the process. It does nothing in an ordinary build.
+// reached is a failpoint at which tests stop the process. It does nothing in an ordinary build.
 func reached(c Call, step string) {
 	if failpoint.Enabled {
 		failpoint.Hit(c.Kind + "-" + step)
 	}
 }
 
-// retryLater returns an error that makes Temporal retry the activity after the delay. A delay of zero means the default
-// for failures of pawl's own infrastructure.
+// retryLater returns an error with which Temporal retries the activity after the delay wait. Zero means the default
+// delay for failures of pawl's own infrastructure.
 func (r *Runner) retryLater(ctx context.Context, kind string, wait time.Duration, cause error, format string,
 	args ...any) error {
 	if wait <= 0 {
@@ -218,7 +216,7 @@ func (r *Runner) retryLater(ctx context.Context, kind string, wait time.Duration
 	})
 }
 
-// Stale counts an effect of an older event that left newer state unchanged.
+// Stale counts an effect of an older event that did not change newer state.
 func (r *Runner) Stale(ctx context.Context, c Call) {
 	r.stale.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", c.Kind)))
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Send sends a request that is not an effect of an event. The sink's breaker, pauses and limits apply to it as to an
-// effect, and its outcome updates the breaker. Send records nothing in the ledger and does not retry. If the sink is
-// down, paused or busy, it returns an error without calling fn.
+// Send sends a request that is not an effect of an event. The circuit breaker, the pauses and the limits of the sink
+// apply as for an effect, and the outcome of the request updates the breaker. Send records nothing in the ledger and
+// does not retry. If the sink is down, paused or busy, it returns an error without calling fn.
 func (r *Runner) Send(ctx context.Context, c Call, p Policy, fn func(context.Context) error) error {
 	probe := false
 	if o, out := p.Gate.outage(); out {
@@ -32,13 +32,13 @@ func (r *Runner) Send(ctx context.Context, c Call, p Policy, fn func(context.Con
 	return err
 }
 
-// Wait returns the delay before the next attempt of a Send, and whether there is one. tries counts the attempts so
-// far, and age is the time since the first one. If the sink is down, the delay is short, because the breaker decides
-// when a request may be sent.
+// Wait returns the delay before the next attempt of a Send, and whether there is a next attempt. tries is the number of
+// attempts so far, and age the time since the first attempt. If the sink is down, the delay is short, because the
+// circuit breaker limits the requests.
 func (p Policy) Wait(err error, tries int, age time.Duration) (wait time.Duration, more bool) {
 	if _, out := p.Gate.outage(); out {
-		return DefaultBreaking.LeastWait, age < p.Retries.For
+		return DefaultBreaking.LeastWait, age < p.Retries.MaxElapsed
 	}
 	_, asked := Classify(err)
-	return p.Retries.Next(tries, p.Retries.For-age, asked)
+	return p.Retries.Next(tries, p.Retries.MaxElapsed-age, asked)
 }

@@ -33,19 +33,19 @@ func StandingAfter(r Result, eventID string) Standing {
 	return s
 }
 
-// Beyond forecasts the outcome of an effect that would start now if its sink stayed down or paused for too long. It
-// returns "" if there is no deadline. The retry time of the round runs while the sink is down and stops while it is
-// paused. The sink forgets the key of an earlier attempt in both cases.
+// Beyond describes what happens to an effect that starts now if its sink stays down or paused for too long. It returns
+// "" if there is no limit. While the sink is down, the retry time of the effect runs; while the sink is paused, it
+// stops. In both cases the sink may forget the key of an earlier attempt.
 func (p Policy) Beyond(h Holding, c Call, s Standing, now time.Time) string {
 	held := map[bool]string{true: "paused", false: "down"}[h.Paused]
 	remembers, begun := p.KeyLifetime-s.Age, s.Attempt > 0 && c.Round <= s.Round
 	switch keeps := p.KeyLifetime > 0 && s.Attempt > 0 && s.KeepsKey(); {
-	case keeps && remembers > 0 && (h.Paused || remembers < p.Retries.For):
-		return fmt.Sprintf("if it stays %s beyond %s, it will have forgotten the first attempt, and the effect becomes uncertain", held,
+	case keeps && remembers > 0 && (h.Paused || remembers < p.Retries.MaxElapsed):
+		return fmt.Sprintf("if the sink stays %s beyond %s, it will have forgotten the first attempt, and the effect becomes uncertain", held,
 			now.Add(remembers).UTC().Format(time.RFC3339))
-	case !h.Paused && !begun && p.Retries.For > 0 && (!keeps || remembers > 0):
-		return fmt.Sprintf("if it stays %s beyond %s, the time of the last attempt, the run parks as dead", held,
-			now.Add(p.Retries.For).UTC().Format(time.RFC3339))
+	case !h.Paused && !begun && p.Retries.MaxElapsed > 0 && (!keeps || remembers > 0):
+		return fmt.Sprintf("if the sink stays %s until the last attempt at %s, the run parks with the status dead", held,
+			now.Add(p.Retries.MaxElapsed).UTC().Format(time.RFC3339))
 	}
 	return ""
 }
@@ -56,7 +56,7 @@ func (p Policy) Forgotten(s Standing) error {
 	if p.KeyLifetime == 0 || s.Attempt == 0 || s.Age <= p.KeyLifetime || !s.KeepsKey() {
 		return nil
 	}
-	return Doubt("the first attempt was %s ago and the sink forgets keys after %s: another could be applied twice", s.Age.Round(time.Minute), p.KeyLifetime)
+	return Doubt("the first attempt was %s ago and the sink forgets keys after %s: another attempt could repeat the effect", s.Age.Round(time.Minute), p.KeyLifetime)
 }
 
 // Foreseen returns the result that a run would get for an effect that returns value and err. It returns an error if

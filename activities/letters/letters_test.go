@@ -50,7 +50,7 @@ func TestWrite_BuiltIn(t *testing.T) {
 	}
 }
 
-// A letter says what is so for this customer.
+// An e-mail contains the facts of this customer.
 func TestWrite_BuiltIn_ByCase(t *testing.T) {
 	t.Parallel()
 	set, err := letters.Load("", letters.English, nil)
@@ -103,7 +103,7 @@ func TestLoad_OwnTemplate_BeforeTheBuiltIn(t *testing.T) {
 	}
 }
 
-// A letter that could not be written is told before the first one has to be.
+// An invalid template is reported at start, before the first e-mail.
 func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{
@@ -115,7 +115,7 @@ func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{"Amuont", "correction.de.txt", "reciept.de.txt is not an e-mail template", "subscription-ended.de.txt is missing"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not tell of %s:\n%v", want, err)
+			t.Errorf("the error does not contain %s:\n%v", want, err)
 		}
 	}
 	if lines := strings.Count(err.Error(), "\n") + 1; lines != 4 {
@@ -136,7 +136,7 @@ func TestLine_WordsStay_HiddenCharactersDoNot(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", // Persian
-		"\u0915\u094d\u200d\u0937":                         "\u0915\u094d\u200d\u0937",                         // Hindi, behind a mark
+		"\u0915\u094d\u200d\u0937":                         "\u0915\u094d\u200d\u0937",                         // Hindi, after a mark
 		"a\u200c\u200db":                                   "a\ufffd\ufffdb",
 		"\u200cab\u200d":                                   "\ufffdab\ufffd",
 		"1\u200c2 \u200c":                                  "1\ufffd2 \ufffd",

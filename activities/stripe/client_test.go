@@ -22,7 +22,7 @@ import (
 
 const testKey = "rk_test_4f1d"
 
-// server is Stripe's API as a test wants it; it remembers the requests.
+// server is a simulated Stripe API that records the requests.
 type server struct {
 	mu   sync.Mutex
 	seen []*http.Request
@@ -69,7 +69,7 @@ func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The request took some of the second before the answer's, so that the fact is of that one.
+	// The request was sent up to a second before the response, so the fact gets the earlier second.
 	subject := subjectOf(event)
 	facts, err := fetched.Facts(subject)
 	if err != nil || len(facts) != 1 {
@@ -103,7 +103,7 @@ func TestClient_ConnectedAccount_PassedOn(t *testing.T) {
 	}
 }
 
-// lineServer answers with an invoice of n lines, ten with the invoice and the rest by pages.
+// lineServer returns an invoice of n lines, ten with the invoice and the rest in pages.
 func lineServer(t *testing.T, n int) (*server, *Client) {
 	t.Helper()
 	lines := make([]any, n)
@@ -140,7 +140,7 @@ func lineServer(t *testing.T, n int) (*server, *Client) {
 	})
 }
 
-// An object that is fetched late has the time of its last change, if it carries that time.
+// An object that is fetched late has the time of its last change, if it contains that time.
 func TestFetched_Facts_ObjectsOwnTime(t *testing.T) {
 	t.Parallel()
 	const own, told, fetched = occurred, occurred + 60, occurred + 9*86400
@@ -210,7 +210,7 @@ func TestClient_Invoice_AllLines(t *testing.T) {
 	}
 }
 
-// A subscription comes with all of its items, and a one-off session with its lines, which it never carries itself.
+// A subscription is fetched with all of its items, and a one-off session with its lines, which events never contain.
 func TestClient_Lists_Whole(t *testing.T) {
 	t.Parallel()
 	items := make([]any, 12)
@@ -255,7 +255,7 @@ func TestClient_Lists_Whole(t *testing.T) {
 	}
 }
 
-// An event with the first of a subscription's items is read.
+// An event with only the first items of a subscription is read.
 func TestRead_FirstItemsOnly_Partial(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
@@ -299,7 +299,7 @@ func TestClient_Failures_Classified(t *testing.T) {
 				}
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(tt.status)
-				_, _ = w.Write([]byte(tt.body)) // the client may have enough of it
+				_, _ = w.Write([]byte(tt.body)) // the client may have stopped reading
 			})
 			fetched, err := c.Object(t.Context(), "subscription", "sub_1", "")
 			class, after := effect.Classify(err)
@@ -308,7 +308,7 @@ func TestClient_Failures_Classified(t *testing.T) {
 				t.Errorf("%v (%s after %s), want %s after %s", err, class, after, tt.class, tt.after)
 			}
 			if err != nil && (strings.Contains(failure.Err.Error(), canary) || strings.Contains(err.Error(), testKey)) {
-				t.Errorf("says too much: %v", err)
+				t.Errorf("the error contains too much: %v", err)
 			}
 			if n := len(s.requests()); n != 1 {
 				t.Errorf("%d requests; trying again is for the caller", n)
@@ -317,7 +317,7 @@ func TestClient_Failures_Classified(t *testing.T) {
 	}
 }
 
-// Of a key that is refused, the reason names what a person has to mend.
+// If a key is rejected, the reason contains the fix.
 func TestClient_KeyRefused_KeyNamed(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{http.StatusUnauthorized: "answered 401: the source's api_key is not valid", http.StatusForbidden: "answered 403: the source's api_key may not read this"} {

@@ -24,8 +24,22 @@ func (r *reader) dispute(f *fields) *fact.Fact {
 			})
 		}
 	}
-	// A won or lost dispute can still change. Only the closing event ends its second.
+	// A won or lost dispute can still change. Only the fact of the closing event sorts after all other facts of the
+	// same second.
 	fact := r.fact(f, fact.DisputeSeen, r.subject.EventType == "charge.dispute.closed")
 	fact.Dispute = seen
+	return fact
+}
+
+// warning parses an early fraud warning, which Stripe sends before a dispute.
+func (r *reader) warning(f *fields) *fact.Fact {
+	seen := &fact.Warning{
+		Charge:        f.needed("charge", f.link("charge")),
+		PaymentIntent: f.link("payment_intent"),
+		Type:          f.word("fraud_type"),
+		Actionable:    f.is("actionable"),
+	}
+	fact := r.fact(f, fact.WarningSeen, !seen.Actionable)
+	fact.Warning = seen
 	return fact
 }

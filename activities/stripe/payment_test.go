@@ -17,7 +17,7 @@ func chargeEvent(t testing.TB, version, eventType string) document {
 	return eventOf(version, eventType, o)
 }
 
-// refunds are those that a charge carries.
+// refunds returns the list of refunds in a charge.
 func refunds(t testing.TB, of ...document) document {
 	t.Helper()
 	data := []any{}
@@ -50,7 +50,7 @@ func invoicePaymentEvent(t testing.TB, version, eventType string) document {
 	return eventOf(version, eventType, o)
 }
 
-// Since basil neither a charge nor a payment intent names its invoice.
+// Since basil neither a charge nor a payment intent contains its invoice.
 func invoiceIf(version string) string {
 	if version == before {
 		return "in_1"
@@ -58,8 +58,8 @@ func invoiceIf(version string) string {
 	return ""
 }
 
-// An authorisation is not cash, and its release is no refund. Of a partial capture, amount_refunded can include the part
-// that was released.
+// An authorisation is not cash, and its release is not a refund. After a partial capture, amount_refunded can include
+// the released part.
 func TestRead_Charge_Captured(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -86,7 +86,8 @@ func TestRead_Charge_Captured(t *testing.T) {
 	}
 }
 
-// A capture can come days after its charge was made: only charge.captured dates it. A refund's event does not.
+// A capture can be days after the charge was created: only charge.captured contains its time, and the event of a refund
+// does not.
 func TestRead_Charge_Time(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -145,20 +146,21 @@ func TestRead_Charge(t *testing.T) {
 	})
 }
 
-// Stripe's changelog of 2024-10-28.acacia: before, refund.* "were only sent for refunds without a corresponding charge".
+// Stripe's changelog of 2024-10-28.acacia: before, refund.* "were only sent for refunds without a corresponding
+// charge".
 func TestRead_Charge_Refunded_IsToldAloneBeforeAcacia(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{"2022-11-15": true, "2024-09-30.acacia": true, "2024-10-28.acacia": false, dahlia: false} {
 		event := chargeEvent(t, before, "charge.refunded")
 		event["api_version"] = version
 		if got := read(t, event); got.Payment.ToldAlone != want || got.LacksRefunds() != want {
-			t.Errorf("%s: told alone %v, want %v", version, got.Payment.ToldAlone, want)
+			t.Errorf("%s: reported alone %v, want %v", version, got.Payment.ToldAlone, want)
 		}
 	}
 }
 
-// A charge carries its refunds before 2022-11-15, and where the endpoint has them expanded: several in one event, each
-// of the time when it was made.
+// A charge contains its refunds before 2022-11-15, and if the endpoint expands them: several in one event, each with
+// its time of creation.
 func TestRead_Charge_WithRefunds_TellsEach(t *testing.T) {
 	t.Parallel()
 	event := chargeEvent(t, before, "charge.refunded")
@@ -216,7 +218,7 @@ func TestRead_PaymentIntent(t *testing.T) {
 	})
 }
 
-// The fact is about what was paid with: it ties the charge or payment intent to the invoice.
+// The fact is about the payment: it links the charge or payment intent to the invoice.
 func TestRead_InvoicePayment(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

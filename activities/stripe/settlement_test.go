@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// A payment is asked for by one request, in the shape of its kind: what its charges that succeeded have moved, with the
-// balance transaction where there is one.
+// A payment is fetched with one request, by its kind. The result contains the amounts of its successful charges, with
+// the balance transaction if it exists.
 func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 	t.Parallel()
 	const settled = `{"id": "txn_1", "object": "balance_transaction", "amount": 1250, "fee": 66, "net": 1184, "currency": "usd", "exchange_rate": 1.25}`
@@ -29,7 +29,7 @@ func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 			[]Moved{{700, "usd", nil}}},
 		"ch_10": {"/v1/charges/ch_10?expand[]=balance_transaction",
 			`{"id": "ch_10", "status": "succeeded", "amount": 700, "amount_captured": 700, "currency": "usd", "balance_transaction": "txn_1"}`,
-			[]Moved{{700, "usd", nil}}}, // not expanded: it tells nothing
+			[]Moved{{700, "usd", nil}}}, // not expanded, so it contains no amounts
 		"re_1": {"/v1/refunds/re_1?expand[]=balance_transaction",
 			`{"id": "re_1", "status": "succeeded", "amount": 1000, "currency": "eur", "balance_transaction": {"id": "txn_2", "amount": -1250, "fee": 0, "net": -1250, "currency": "usd"}}`,
 			[]Moved{{1000, "eur", fold.Settled(-1250, 0, "usd")}}},
@@ -56,12 +56,12 @@ func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 	}
 }
 
-// A key that may not read it is told from an answer that can pass.
+// A missing permission of the key is distinguished from a temporary error.
 func TestCharged_Refused_Denied(t *testing.T) {
 	t.Parallel()
 	_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	_, err := c.Charged(t.Context(), "pi_1", "")
 	if failure, ok := errors.AsType[*effect.Failure](err); !ok || failure.Health != effect.Denied {
-		t.Errorf("%v, want one that says that the key was refused", err)
+		t.Errorf("%v, want a rejected key", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/pawlhq/pawl"
 
-// What the table calls by short names.
+// Short names for patterns in the table.
 const (
 	pgx      = "github.com/jackc/pgx/..."
 	temporal = "go.temporal.io/..."
@@ -23,18 +23,17 @@ const (
 	stripeGo = "github.com/stripe/stripe-go/..."
 )
 
-// rule is one row of the import table: which of our packages a package may import directly, and
-// what it never imports, of ours or of others. A pattern that ends in /... stands for a package and all below it.
+// rule is one row of the import table: which packages of pawl a package may import directly, and which packages of pawl
+// or others it must never import. A pattern that ends in /... matches a package and all packages below it.
 type rule struct {
 	packages string
-	// but are packages below it that the row is not about: other rows, or what only tests import.
+	// but lists packages below it that the row does not cover: they have their own rows, or only tests import them.
 	but   []string
 	may   []string
 	never []string
 }
 
-// table is the contract of the rooms: what each package may lean on. It is strict, and grows only
-// when the architecture does.
+// table lists the packages that each package may import. It is strict, and changes only with the architecture.
 var table = []rule{
 	{packages: "schema/...", but: []string{"schema/billing/..."}, may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo, "schema/billing/..."}},
 	{packages: "schema/billing", may: []string{"schema/..."}, never: []string{temporal, echo, stripeGo, "schema/billing/account", "schema/billing/rebuild"}},
@@ -59,22 +58,40 @@ var table = []rule{
 	{packages: "cmd/internal/config", may: []string{"cmd/internal/role", "ingress/webhook", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/dev/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/output", may: []string{}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/report", may: []string{"cmd/internal/config", "cmd/internal/operator", "cmd/internal/output", "ingress/rejected", "workflows", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/condition", may: []string{"cmd/internal/config", "cmd/internal/operator/...", "cmd/internal/output", "workflows", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/report", may: []string{"cmd/internal/condition", "cmd/internal/config", "cmd/internal/operator/...", "cmd/internal/output", "ingress/rejected", "workflows", "schema/..."}, never: []string{echo}},
 	{packages: "cmd/internal/dev/send", may: []string{"cmd/internal/config", "cmd/internal/dev/forge", "ingress/webhook"}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/operator/...", may: []string{"cmd/internal/operator/...", "cmd/internal/role", "workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
+	// The shared code of decisions knows no resource. A resource imports only resources further up in the list.
+	{packages: "cmd/internal/operator/decide", may: []string{"cmd/internal/role", "workflows", "activities/stripe", "schema/..."}, never: []string{echo, "schema/billing/account", "schema/billing/rebuild"}},
+	{packages: "cmd/internal/operator/mask", may: []string{}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/operator/cache", may: []string{"cmd/internal/operator/decide"}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/operator/signin", may: []string{"cmd/internal/operator/decide", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo}},
+	{packages: "cmd/internal/operator/token", may: []string{"cmd/internal/operator/cache", "cmd/internal/operator/decide", "cmd/internal/operator/signin", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo}},
+	{packages: "cmd/internal/operator/sink", may: []string{"cmd/internal/operator/decide", "schema/..."}, never: []string{temporal, echo, "schema/billing/..."}},
+	{packages: "cmd/internal/operator/task", may: []string{"cmd/internal/operator/decide", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo}},
+	{packages: "cmd/internal/operator/job", may: []string{"cmd/internal/operator/decide", "workflows", "schema/..."}, never: []string{echo, "schema/billing/..."}},
+	{packages: "cmd/internal/operator/source", may: []string{"cmd/internal/operator/decide", "cmd/internal/operator/job", "cmd/internal/operator/sink", "workflows", "activities/stripe", "schema/..."}, never: []string{echo, "schema/billing/..."}},
+	{packages: "cmd/internal/operator/rejection", may: []string{"cmd/internal/operator/decide", "cmd/internal/operator/mask", "cmd/internal/operator/source", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo, "schema/billing/..."}},
+	{packages: "cmd/internal/operator/account", may: []string{"cmd/internal/operator/cache", "cmd/internal/operator/cash", "cmd/internal/operator/decide", "cmd/internal/operator/job", "cmd/internal/operator/obstacle", "cmd/internal/operator/source", "cmd/internal/role", "workflows", "activities/stripe", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/operator/money", may: []string{"cmd/internal/operator/account", "cmd/internal/operator/decide", "cmd/internal/operator/task", "cmd/internal/role", "workflows", "activities/stripe", "schema/..."}, never: []string{temporal, echo}},
+	{packages: "cmd/internal/operator/event", may: []string{"cmd/internal/operator/account", "cmd/internal/operator/decide", "cmd/internal/operator/mask", "cmd/internal/operator/money", "cmd/internal/role", "workflows", "activities", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/operator/rules", may: []string{"cmd/internal/operator/account", "cmd/internal/operator/decide", "cmd/internal/operator/event", "cmd/internal/operator/job", "cmd/internal/role", "activities", "activities/stripe", "schema/..."}, never: []string{temporal, echo}},
+	{packages: "cmd/internal/operator", may: []string{"cmd/internal/operator/...", "cmd/internal/role", "workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/operator/cash", may: []string{"activities/stripe", "schema/..."}, never: []string{temporal, echo}},
+	{packages: "cmd/internal/operator/obstacle", may: []string{"workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
 	{
 		packages: "cmd/internal/process",
 		may: []string{
-			"cmd/internal/config", "cmd/internal/operator", "cmd/internal/ops", "cmd/internal/report", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
+			"cmd/internal/condition", "cmd/internal/config", "cmd/internal/operator/...", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
 			"ingress/webhook", "workflows", "activities/...", "schema/...",
 		},
 		never: []string{echo},
 	},
-	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/operator", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
+	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/condition", "cmd/internal/operator/...", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
 	{
 		packages: "cmd/internal/api",
-		may:      []string{"cmd/internal/operator", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},
+		may:      []string{"cmd/internal/operator/...", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},
 		never:    []string{pgx, temporal, stripeGo},
 	},
 }
@@ -86,7 +103,7 @@ var (
 	developers  = []string{"cmd/pawl", "cmd/pawlbench/...", "cmd/internal/dev/...", "schema/localpg/...", "schema/schematest"}
 )
 
-// vague are names that say nothing at the call site and attract everything.
+// vague lists package names without a meaning at the call site.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "models", "impl", "manager", "misc"}
 
 type goPackage struct {
@@ -94,7 +111,7 @@ type goPackage struct {
 	Imports    []string
 }
 
-// Imports of test files do not count: tests lean on schematest and on each other's fakes.
+// Imports of test files do not count: tests import schematest and the fakes of other packages.
 func TestImportTable(t *testing.T) {
 	t.Parallel()
 	packages := list(t)
@@ -106,7 +123,7 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// Each row catches what it is there for.
+// Each row detects a violation.
 func TestImportTable_Violations_Caught(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ from, to string }{
@@ -125,6 +142,9 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 		{"ingress", "go.temporal.io/sdk/client"},
 		{"ingress/dispatch", "github.com/labstack/echo/v4"},
 		{"cmd/internal/operator", module + "/ingress"},
+		{"cmd/internal/operator/decide", module + "/cmd/internal/operator/event"},
+		{"cmd/internal/operator/account", module + "/cmd/internal/operator/event"},
+		{"cmd/internal/operator/job", module + "/cmd/internal/operator/task"},
 		{"cmd/internal/console", "github.com/jackc/pgx/v5"},
 		{"cmd/internal/api", "github.com/jackc/pgx/v5/pgxpool"},
 		{"cmd/internal/api", "go.temporal.io/sdk/client"},
@@ -158,7 +178,7 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 	}
 }
 
-// The binary for production contains nothing that only a developer's machine or a test needs.
+// The production binary contains no package that only development or tests use.
 func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "nodev", module+"/cmd/pawl")
@@ -169,7 +189,7 @@ func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
 		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
 	}
 	if !strings.Contains(string(out), module+"/ingress\n") {
-		t.Fatalf("go list does not see what is in the binary:\n%s", out)
+		t.Fatalf("go list does not list the packages of the binary:\n%s", out)
 	}
 	for dependency := range strings.Lines(string(out)) {
 		for _, unwanted := range []string{

@@ -13,7 +13,9 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	operatoraccount "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -48,7 +50,7 @@ access ends or is expected to end.`,
 			f.Limit = limit
 			return account.List(ctx, s.db, f)
 		},
-		after: func(l account.Listed) string { return "--after " + operator.ShellWord(l.Mode+"/"+l.ID) },
+		after: func(l account.Listed) string { return "--after " + decide.ShellWord(l.Mode+"/"+l.ID) },
 		table: tables.Accounts, drops: droppedOfAccounts,
 	})
 }
@@ -68,18 +70,18 @@ invoice, payment or charge, the number of an invoice, or an email address.`,
 	}
 	modeFlag(cmd, &mode, "live or test, if both have the ID")
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*account.Account, error) {
-		return operator.ShowAccount(ctx, s.db, args[0], mode)
+		return operatoraccount.Show(ctx, s.db, args[0], mode)
 	}, func(a *app, acc *account.Account) { a.Tables(tables.Account(acc)...) })
 }
 
 func accountsLink(a *app) *cobra.Command {
 	var mode string
-	d := decision{Decision: operator.Decision{Verb: operator.VerbApplyMeaning}}
+	d := decision{Decision: decide.Decision{Verb: rules.Apply.Name}}
 	cmd := &cobra.Command{
-		Use: "link CONNECTED ACCOUNT --why REASON", Short: "Link a connected account to an account of yours",
+		Use: "link CONNECTED ACCOUNT --reason REASON", Short: "Link a connected account to an account of yours",
 		Long: `Link a connected account of the provider (acct_…) to an account of yours. The link applies to all processes without a
 restart, if a source of the same mode has accounts: {table: true}. The command changes the billing rules, as
-pawl meaning apply does. Events of the connected account that were stored without a run are then run. If objects move
+pawl rules apply does. Events of the connected account that were stored without a run are then run. If objects move
 from one account to another, or if the state of an account changes, the command shows the change and asks first.
 
 pawl accounts links lists the active links. The audit trail records who linked the account and why.`,
@@ -104,18 +106,18 @@ pawl accounts links lists the active links. The audit trail records who linked t
 				default:
 					of.Mode = "live"
 				}
-				diff, err := operator.DiffLink(ctx, s.db, s.Policy, of, args[1], s.folded())
+				diff, err := rules.CompareLink(ctx, s.db, s.Policy, of, args[1], s.folded())
 				if err != nil {
 					return err
 				}
 				d.yes = d.yes || len(diff.Accounts) == 0
-				return switchMeaning(ctx, s, d, diff, nil)
+				return changeRules(ctx, s, d, diff)
 			})
 		},
 	}
 	modeFlag(cmd, &mode, "live or test, if sources of both modes have a table")
 	d.manyFlags(cmd, 20, "the highest number of events or accounts to process per second")
-	d.flags(cmd, "why, for the audit trail (required)")
+	d.flags(cmd, "the reason, for the audit trail (required)")
 	return cmd
 }
 
@@ -156,8 +158,9 @@ type announcing struct {
 func accountsAnnounce(a *app) *cobra.Command {
 	var c announcing
 	cmd := &cobra.Command{
-		Use: "announce ACCOUNT...|--all --why REASON", Short: "Publish the current access of accounts to subscribers",
-		Long: `Publish the current access of accounts to subscribers, as a job. Use it after an import or for a new subscriber. Each
+		Use:   "announce ACCOUNT...|--all --reason REASON",
+		Short: "Publish the current access of accounts to destinations",
+		Long: `Publish the current access of accounts to destinations, as a job. Use it after an import or for a new destination. Each
 account that ever had access publishes one access.snapshot, which has the fields of access.changed and the version of the
 target. Snapshots keep the order of the events of an account: a snapshot follows the change that created its version and
 precedes the next change.
@@ -180,17 +183,17 @@ ACCOUNT is any ID that pawl accounts show accepts. pawl jobs show has a result f
 	}
 	modeFlag(cmd, &c.mode, "only live accounts, or only test accounts")
 	cmd.Flags().BoolVar(&c.all, "all", false, "all accounts, instead of ACCOUNT")
-	cmd.Flags().StringVar(&c.to.OnlyTo, "to", "", "publish only to the subscriber with this `name`")
+	cmd.Flags().StringVar(&c.to.OnlyTo, "to", "", "publish only to the destination with this `name`")
 	cmd.Flags().BoolVar(&c.to.Provision, "provision", false, "also update workspaces to their targets")
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list the accounts and change nothing")
 	c.manyFlags(cmd, 20, "the highest number of accounts per second")
-	c.flags(cmd, "why, for the audit trail (required)")
+	c.flags(cmd, "the reason, for the audit trail (required)")
 	return cmd
 }
 
 // run starts the job. With --dry-run it lists the accounts of the job and starts nothing.
 func (c announcing) run(ctx context.Context, a *app, ids []string) error {
-	var made *operator.NewJob
+	var made *decide.NewJob
 	does := ""
 	err := a.asking(ctx, func(ctx context.Context, s *session) error {
 		if err := c.check(s); err != nil {
@@ -200,7 +203,7 @@ func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 		if err != nil {
 			return err
 		}
-		made = operator.AnnounceJob(c.to, accounts)
+		made = operatoraccount.AnnounceJob(c.to, accounts)
 		n := len(accounts)
 		does = "publish the access of " + output.Plural(n, "account")
 		if c.to.Provision {
@@ -232,16 +235,16 @@ func (c announcing) run(ctx context.Context, a *app, ids []string) error {
 
 // check returns an error if the job would neither publish nor provision anything.
 func (c announcing) check(s *session) error {
-	subscribers := process.Subscribers(s.cfg)
-	named := func(sub activities.Subscriber) bool { return c.to.OnlyTo == "" || c.to.OnlyTo == sub.Name }
-	takes := func(sub activities.Subscriber) bool { return named(sub) && sub.Takes(billing.AccessSnapshot) }
+	destinations := process.Destinations(s.cfg)
+	named := func(sub activities.Destination) bool { return c.to.OnlyTo == "" || c.to.OnlyTo == sub.Name }
+	takes := func(sub activities.Destination) bool { return named(sub) && sub.Takes(billing.AccessSnapshot) }
 	switch {
-	case c.to.OnlyTo != "" && !slices.ContainsFunc(subscribers, named):
-		return fmt.Errorf("no subscriber is named %q: name one of sinks.subscribers", c.to.OnlyTo)
-	case !slices.ContainsFunc(subscribers, takes) && (c.to.OnlyTo != "" || !c.to.Provision):
-		return errors.New("no subscriber receives " + billing.AccessSnapshot +
-			": add it to sinks.subscribers[].types of one and restart the workers")
-	case c.to.Provision && len(s.cfg.Sinks.Workspaces.Modes()) == 0:
+	case c.to.OnlyTo != "" && !slices.ContainsFunc(destinations, named):
+		return fmt.Errorf("no destination is named %q: name one of destinations", c.to.OnlyTo)
+	case !slices.ContainsFunc(destinations, takes) && (c.to.OnlyTo != "" || !c.to.Provision):
+		return errors.New("no destination receives " + billing.AccessSnapshot +
+			": add it to destinations.NAME.events and restart the workers")
+	case c.to.Provision && len(s.cfg.Sinks["workspaces"].Modes()) == 0:
 		return errors.New("--provision: no workspaces are configured: set sinks.workspaces.url or omit the flag")
 	}
 	return nil
@@ -252,7 +255,7 @@ func (c announcing) find(ctx context.Context, s *session, ids []string) (account
 		accounts, err = account.List(ctx, s.db, account.Filter{Mode: c.mode, Limit: math.MaxInt32})
 	}
 	for _, id := range ids {
-		named, err := operator.ShowAccount(ctx, s.db, id, c.mode)
+		named, err := operatoraccount.Show(ctx, s.db, id, c.mode)
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
@@ -54,7 +55,7 @@ func TestAccounts_Show(t *testing.T) {
 		"sends payment reminder 2", "evt_7", "access ends as planned",
 	} {
 		if !strings.Contains(r.out, want) {
-			t.Errorf("the screen does not say %q:\n%s%s", want, r.out, r.err)
+			t.Errorf("the screen does not contain %q:\n%s%s", want, r.out, r.err)
 		}
 	}
 	r = s.pawl(t, "accounts", "list", "--mode", "live", "--limit", "2")
@@ -64,7 +65,7 @@ func TestAccounts_Show(t *testing.T) {
 	}
 	next := decode[[]account.Listed](t, s.pawl(t, "accounts", "list", "--after", "live/barred", "--json"))
 	if len(next) != 4 || next[0].ID != "billed" || next[3].Mode != "test" {
-		t.Errorf("the list goes on with %+v", next)
+		t.Errorf("the list continues with %+v", next)
 	}
 	if r := s.pawl(t, "accounts", "list", "--after", "barred"); r.code != 2 || !strings.Contains(r.err, "live/acme") {
 		t.Errorf("exit %d: %s", r.code, r.err)
@@ -74,12 +75,12 @@ func TestAccounts_Show(t *testing.T) {
 		t.Errorf("exit %d: the announcement is to be:\n%s%s", r.code, r.out, r.err)
 	}
 	for want, args := range map[string][]string{
-		"either accounts or --all":        {"acme", "--all", "--why", "new"},
-		"needs --why":                     {"--all", "--yes"},
-		`no subscriber is named "nobody"`: {"--all", "--to", "nobody", "--why", "new", "--yes"},
-		"not confirmed":                   {"--all", "--provision", "--why", "new"},
-		"no subscriber receives":          {"--all", "--why", "new", "--yes"},
-		"nothing to publish":              {"billed", "--provision", "--why", "new", "--yes"},
+		"either accounts or --all":         {"acme", "--all", "--reason", "new"},
+		"needs --reason":                   {"--all", "--yes"},
+		`no destination is named "nobody"`: {"--all", "--to", "nobody", "--reason", "new", "--yes"},
+		"not confirmed":                    {"--all", "--provision", "--reason", "new"},
+		"no destination receives":          {"--all", "--reason", "new", "--yes"},
+		"nothing to publish":               {"billed", "--provision", "--reason", "new", "--yes"},
 	} {
 		if r := s.pawl(t, append([]string{"accounts", "announce"}, args...)...); r.code == 0 || !strings.Contains(r.err, want) {
 			t.Errorf("announce %v: exit %d: %s", args, r.code, r.err)
@@ -87,23 +88,23 @@ func TestAccounts_Show(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		`there is no email "bill"`: {"bill", "--event", "evt_1"}, "needs --event": {"receipt"}, `no event "evt_1"`: {"--event", "evt_1"},
-		"needs --why": {"--event", "evt_1", "--reveal"},
+		"needs --reason": {"--event", "evt_1", "--reveal"},
 	} {
-		if r := s.pawl(t, append([]string{"letters", "preview"}, args...)...); r.code == 0 || !strings.Contains(r.err, want) {
-			t.Errorf("letters preview %v: exit %d: %s", args, r.code, r.err)
+		if r := s.pawl(t, append([]string{"emails", "preview"}, args...)...); r.code == 0 || !strings.Contains(r.err, want) {
+			t.Errorf("emails preview %v: exit %d: %s", args, r.code, r.err)
 		}
 	}
-	// Who has nothing is told why.
+	// For an account without access, the output contains the reason.
 	for id, want := range map[string]string{
-		"late": "because    sub_late is past due, and the grace is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",
+		"late": "because    sub_late is past due, and its grace period is over, by evt_late\n", "once": "because    cs_1 was paid for until 2026-01-08",
 		"barred": "held back  sub_barred grants pro, by evt_barred\n", "billed": "because    sub_billed has no event of its own yet\n",
 	} {
 		if r := s.pawl(t, "accounts", "show", id); !strings.Contains(r.out, want) || strings.Count(r.out, "\nbecause ")+strings.Count(r.out, "\nheld back ") != 1 {
-			t.Errorf("%s: the screen does not say %q alone:\n%s%s", id, want, r.out, r.err)
+			t.Errorf("%s: the screen does not contain only %q:\n%s%s", id, want, r.out, r.err)
 		}
 	}
 	if r := s.pawl(t, "accounts", "show", "billed"); !strings.Contains(r.out, "cannot be finalized: tax_id_invalid") {
-		t.Errorf("the screen does not say why an invoice is a draft:\n%s%s", r.out, r.err)
+		t.Errorf("the screen does not contain the reason of a draft:\n%s%s", r.out, r.err)
 	}
 	for _, not := range []string{"BOOKED", "OPEN TASK"} {
 		if strings.Contains(r.out, not) {
@@ -158,20 +159,20 @@ func TestTasks_ListAndClose(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"sub_1"}, exitUsage, "--why"},
-		{[]string{"sub_1", "--why", "called"}, exitFailed, "--kind onboarding --mode live, --kind onboarding --mode test"},
-		{[]string{"in_1", "--why", "seen"}, exitFailed, "is reviewed by its event evt_1"},
-		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
-		{[]string{"sub_1", "--mode", "live", "--why", "called", "--request-id", "one"}, 0, ""},
-		{[]string{"sub_1", "--mode", "test", "--why", "called", "--request-id", "one"}, exitFailed, "the request ID one belongs to close-task of sub_1"},
-		{[]string{"sub_1", "--mode", "live", "--why", "called"}, exitFailed, "sub_1 has no open task"},
+		{[]string{"sub_1"}, exitUsage, "--reason"},
+		{[]string{"sub_1", "--reason", "called"}, exitFailed, "--kind onboarding --mode live, --kind onboarding --mode test"},
+		{[]string{"in_1", "--reason", "seen"}, exitFailed, "is reviewed by its event evt_1"},
+		{[]string{"sub_1", "--mode", "live", "--reason", "called", "--request-id", "one"}, 0, ""},
+		{[]string{"sub_1", "--mode", "live", "--reason", "called", "--request-id", "one"}, 0, ""},
+		{[]string{"sub_1", "--mode", "test", "--reason", "called", "--request-id", "one"}, exitFailed, "the request ID one belongs to close-task of sub_1"},
+		{[]string{"sub_1", "--mode", "live", "--reason", "called"}, exitFailed, "sub_1 has no open task"},
 	} {
-		r := s.pawl(t, append([]string{"tasks", "close", "--who", "ann"}, tt.args...)...)
+		r := s.pawl(t, append([]string{"tasks", "close", "--as", "ann"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
 			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
 		}
 	}
-	if r := s.pawl(t, "tasks", "close", "sub_1", "--mode", "live", "--why", "called", "--request-id", "one"); r.code != 0 || !strings.Contains(r.out, "this close-task of sub_1 was decided before, by uid:") {
+	if r := s.pawl(t, "tasks", "close", "sub_1", "--mode", "live", "--reason", "called", "--request-id", "one"); r.code != 0 || !strings.Contains(r.out, "this close-task of sub_1 was decided before, by uid:") {
 		t.Errorf("repeated: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	var state, actor string
@@ -181,7 +182,7 @@ func TestTasks_ListAndClose(t *testing.T) {
 	}
 }
 
-// All open tasks of one cause are closed as one job, which is confirmed by their number. A dry run lists them.
+// All open tasks of one cause are closed by one job, which is confirmed with their number. A dry run lists them.
 func TestTasks_Close_ManyOfACause(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -199,17 +200,17 @@ func TestTasks_Close_ManyOfACause(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--why", "x"}, exitUsage, "needs one OBJECT, or --kind"},
-		{[]string{"--kind", "review", "--why", "x"}, exitUsage, "events approve"},
-		{[]string{"acme:price_1", "--about", "price_1", "--why", "x"}, exitUsage, "either one OBJECT or a filter"},
-		{[]string{"--kind", "unknown_price"}, exitUsage, "--why"},
-		{[]string{"--kind", "dispute", "--why", "x", "--yes"}, exitFailed, "there is nothing to close"},
-		{append(of, "--why", "x"), exitFailed, "close 2 tasks of kind unknown_price. To continue, type their number"},
+		{[]string{"--reason", "x"}, exitUsage, "needs one OBJECT, or --kind"},
+		{[]string{"--kind", "review", "--reason", "x"}, exitUsage, "events approve"},
+		{[]string{"acme:price_1", "--about", "price_1", "--reason", "x"}, exitUsage, "either one OBJECT or a filter"},
+		{[]string{"--kind", "unknown_price"}, exitUsage, "--reason"},
+		{[]string{"--kind", "dispute", "--reason", "x", "--yes"}, exitFailed, "there is nothing to close"},
+		{append(of, "--reason", "x"), exitFailed, "close 2 tasks of kind unknown_price. To continue, type their number"},
 		{append(of, "--dry-run"), 0, "would close 2 tasks; nothing was done"},
-		// There is no Temporal here: the job is made, and waits for being started.
-		{append(of, "--why", "not ours", "--yes", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
-		{append(of, "--why", "not ours", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
-		{append(of, "--account", "acme", "--why", "not ours", "--request-id", "x"), exitFailed, "the request ID x belongs to start-job of x"},
+		// Temporal is not available: the job is created, and waits for its start.
+		{append(of, "--reason", "not ours", "--yes", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
+		{append(of, "--reason", "not ours", "--request-id", "x"), exitFailed, "the job x is made, and Temporal did not take its run"},
+		{append(of, "--account", "acme", "--reason", "not ours", "--request-id", "x"), exitFailed, "the request ID x belongs to start-job of x"},
 	} {
 		if r := s.pawl(t, append([]string{"tasks", "close"}, tt.args...)...); r.code != tt.code || !strings.Contains(r.out+r.err, tt.says) {
 			t.Errorf("%v: exit %d, %s%s; want %d and %q", tt.args, r.code, r.out, r.err, tt.code, tt.says)
@@ -222,7 +223,7 @@ func TestTasks_Close_ManyOfACause(t *testing.T) {
 	}
 }
 
-// Who has a task, and what was said about it, is there for the next person; all of it goes into the audit trail.
+// The holder of a task and its notes are visible to the next person, and are recorded in the audit trail.
 func TestTasks_TakeNoteShow(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -236,12 +237,12 @@ func TestTasks_TakeNoteShow(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"take", "dp_1", "--who", "ann", "--why", "on call"}, 0, "dispute of dp_1 (live) is taken by uid:"},
-		{[]string{"take", "dp_1", "--who", "ann", "--why", "on call"}, exitFailed, "is taken by uid:"},
-		{[]string{"note", "dp_1", "--who", "ann", "--why", "asked for the delivery note"}, 0, "is noted"},
-		{[]string{"note", "dp_1"}, exitUsage, "--why"},
-		{[]string{"take", "dp_1", "--who", "bob", "--why", "ann is away"}, 0, "bob"},
-		{[]string{"note", "dp_2", "--why", "too late"}, exitFailed, "dp_2 has no open task"},
+		{[]string{"take", "dp_1", "--as", "ann", "--reason", "on call"}, 0, "dispute of dp_1 (live) is taken by uid:"},
+		{[]string{"take", "dp_1", "--as", "ann", "--reason", "on call"}, exitFailed, "is taken by uid:"},
+		{[]string{"note", "dp_1", "--as", "ann", "--reason", "asked for the delivery note"}, 0, "is noted"},
+		{[]string{"note", "dp_1"}, exitUsage, "--reason"},
+		{[]string{"take", "dp_1", "--as", "bob", "--reason", "ann is away"}, 0, "bob"},
+		{[]string{"note", "dp_2", "--reason", "too late"}, exitFailed, "dp_2 has no open task"},
 	} {
 		r := s.pawl(t, append([]string{"tasks"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.out+r.err, tt.says) {
@@ -249,9 +250,9 @@ func TestTasks_TakeNoteShow(t *testing.T) {
 		}
 	}
 	if r := s.pawl(t, "tasks", "list"); !strings.Contains(r.out, ") bob") || strings.Contains(r.out, ") ann") {
-		t.Errorf("the list does not say that bob has it:\n%s", r.out)
+		t.Errorf("the list does not show bob as its holder:\n%s", r.out)
 	}
-	shown := decode[[]operator.ShownTask](t, s.pawl(t, "tasks", "show", "dp_1", "--json"))
+	shown := decode[[]task.Shown](t, s.pawl(t, "tasks", "show", "dp_1", "--json"))
 	if len(shown) != 1 || !strings.HasSuffix(shown[0].TakenBy, ") bob") {
 		t.Fatalf("shown %+v", shown)
 	}
@@ -263,13 +264,13 @@ func TestTasks_TakeNoteShow(t *testing.T) {
 		t.Errorf("done %q, want %q", did, want)
 	}
 	r := s.pawl(t, "tasks", "show", "dp_1")
-	for _, want := range []string{"dispute of dp_1 (live)", "asked for the delivery note", "tasks close dp_1 --kind dispute --mode live --why REASON"} {
+	for _, want := range []string{"dispute of dp_1 (live)", "asked for the delivery note", "tasks close dp_1 --kind dispute --mode live --reason REASON"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("the screen does not show %q:\n%s%s", want, r.out, r.err)
 		}
 	}
 	if r := s.pawl(t, "tasks", "show", "dp_2"); r.code != 0 || !strings.Contains(r.out, "done") || strings.Contains(r.out, "Go on with") {
-		t.Errorf("of what is done: exit %d\n%s%s", r.code, r.out, r.err)
+		t.Errorf("for a finished task: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	if r := s.pawl(t, "tasks", "show", "dp_3"); r.code != exitFailed || !strings.Contains(r.err, "pawl tasks list") {
 		t.Errorf("of nothing: exit %d, %s", r.code, r.err)
@@ -300,7 +301,7 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 		{"release", "two", "acme may use pro; its workspace follows", "false active"},
 		{"hold", "one", " ada; nothing was decided now: acme may use pro", "false active"},
 	} {
-		r := s.pawl(t, "accounts", step.name, "acme", "--who", "ada", "--why", "cards reported as stolen", "--request-id", step.request)
+		r := s.pawl(t, "accounts", step.name, "acme", "--as", "ada", "--reason", "cards reported as stolen", "--request-id", step.request)
 		if refused := strings.HasPrefix(step.says, "request ID"); (r.code == exitFailed) != refused || !strings.Contains(r.out+r.err, step.says) {
 			t.Errorf("%s: exit %d: %s%s", step.name, r.code, r.out, r.err)
 		}
@@ -309,7 +310,7 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 			t.Errorf("%s: the account is %q, %v; want %q", step.name, held, err, step.held)
 		}
 	}
-	if got := decode[answerOf[operator.AccountResult]](t, s.pawl(t, "accounts", "hold", "acme", "--why", "cards reported as stolen", "--request-id", "one", "--json")); !got.Repeated || got.Result.Access.Plan != "pro" || got.Result.Access.State != "active" {
+	if got := decode[answerOf[accounts.Result]](t, s.pawl(t, "accounts", "hold", "acme", "--reason", "cards reported as stolen", "--request-id", "one", "--json")); !got.Repeated || got.Result.Access.Plan != "pro" || got.Result.Access.State != "active" {
 		t.Errorf("repeated, as JSON: %+v", got)
 	}
 	var facts int
@@ -325,12 +326,12 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"acme"}, exitUsage, "needs --why"},
-		{[]string{"acme", "--why", "x", "--request-id", "a b"}, exitFailed, "printable ASCII characters without spaces"},
-		{[]string{"nobody", "--why", "x"}, exitFailed, `no account "nobody"`},
-		{[]string{"nothing", "--why", "x"}, exitFailed, "no event has told anything"},
+		{[]string{"acme"}, exitUsage, "needs --reason"},
+		{[]string{"acme", "--reason", "x", "--request-id", "a b"}, exitFailed, "printable ASCII characters without spaces"},
+		{[]string{"nobody", "--reason", "x"}, exitFailed, `no account "nobody"`},
+		{[]string{"nothing", "--reason", "x"}, exitFailed, "no event contains it"},
 	} {
-		r := s.pawl(t, append([]string{"accounts", "hold", "--who", "ada"}, tt.args...)...)
+		r := s.pawl(t, append([]string{"accounts", "hold", "--as", "ada"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
 			t.Errorf("accounts hold %v: exit %d: %s; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
 		}
@@ -369,23 +370,23 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, exitUsage, "one of --check and --apply"},
-		{[]string{"--check", "--apply", "acme"}, exitUsage, "one of --check and --apply"},
-		{[]string{"--apply", "acme", "--why", "x"}, exitUsage, "--mode live or --mode test"},
-		{[]string{"--apply", "acme", "--mode", "live"}, exitUsage, "--why"},
+		{nil, exitUsage, "one of --check, --apply ACCOUNT and --from-payloads"},
+		{[]string{"--check", "--apply", "acme"}, exitUsage, "one of --check, --apply ACCOUNT and --from-payloads"},
+		{[]string{"--apply", "acme", "--reason", "x"}, exitUsage, "--mode live or --mode test"},
+		{[]string{"--apply", "acme", "--mode", "live"}, exitUsage, "--reason"},
 		{[]string{"--apply", "acme", "--mode", "live", "--dry-run"}, exitFailed, ""},
 		{[]string{"--apply", "acme", "--mode", "test", "--dry-run"}, exitFailed, `no account "acme" of mode test`},
-		{[]string{"--apply", "nobody", "--mode", "live", "--why", "x"}, exitFailed, `no account "nobody" of mode live`},
+		{[]string{"--apply", "nobody", "--mode", "live", "--reason", "x"}, exitFailed, `no account "nobody" of mode live`},
 	} {
 		r := s.pawl(t, append([]string{"rebuild"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.err, tt.says) {
 			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.code, r.err, tt.code, tt.says)
 		}
 	}
-	if r := s.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--dry-run"); !strings.Contains(r.out, " rebuild --apply acme --mode live --why REASON\n") {
+	if r := s.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--dry-run"); !strings.Contains(r.out, " rebuild --apply acme --mode live --reason REASON\n") {
 		t.Errorf("dry: %s", r.out)
 	}
-	if r := s.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--who", "ann", "--why", "edited by hand"); r.code != 0 || !strings.Contains(r.out, " repaired, from 1 object") {
+	if r := s.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--as", "ann", "--reason", "edited by hand"); r.code != 0 || !strings.Contains(r.out, " repaired, from 1 object") {
 		t.Errorf("apply: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	if r := s.pawl(t, "rebuild", "--check", "--json"); r.code != 0 || len(decode[rebuildReport](t, r).Differences) != 0 {
@@ -393,6 +394,6 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 	}
 	var before string
 	if err := conn.QueryRow(t.Context(), `select before::text from operator_actions where action = 'rebuild' and actor like 'uid:% ann'`).Scan(&before); err != nil || !strings.Contains(before, "subscriptions sub_1") {
-		t.Errorf("the trail says %q (%v)", before, err)
+		t.Errorf("the trail contains %q (%v)", before, err)
 	}
 }

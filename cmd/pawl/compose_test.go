@@ -18,8 +18,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-// gRPC looks up a TXT record of a host name. Engines before 23.0.11 never answer that on an internal network, and the
-// client gives up after ten seconds.
+// gRPC looks up a TXT record of a host name. Docker Engine before 23.0.11 never answers this on an internal network,
+// and the client gives up after ten seconds.
 func TestCompose_TemporalAddress_NeedsNoTXTRecord(t *testing.T) {
 	t.Parallel()
 	clients := 0
@@ -38,7 +38,7 @@ func TestCompose_TemporalAddress_NeedsNoTXTRecord(t *testing.T) {
 	}
 }
 
-// A network inside of the pools that Docker assigns to other networks is refused as soon as another project has it.
+// A network inside of Docker's default address pools fails as soon as another project uses it.
 func TestCompose_Subnets_OutsideOfDockersPools(t *testing.T) {
 	t.Parallel()
 	var pools []netip.Prefix // default-address-pools of Docker Engine 20.10 to 29
@@ -64,8 +64,8 @@ func TestCompose_Subnets_OutsideOfDockersPools(t *testing.T) {
 	}
 }
 
-// The file works in a clone under umask 077, for a user who is not root: the containers' users can read every file that
-// is mounted, the owner can edit the secrets, and nobody else can.
+// The file works in a clone under umask 077, for a user who is not root: the containers' users can read every mounted
+// file, the owner can edit the secrets, and other users cannot.
 func TestCompose_Files_UsableByOwnerAndContainers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -154,7 +154,7 @@ func TestCompose_MaxConnections_CoverThreeOfEachProcess(t *testing.T) {
 	}
 }
 
-// One version of Temporal's server and one of its UI run in `pawl dev`, in the benchmarks and in the containers.
+// `pawl dev`, the benchmarks and the containers use the same versions of Temporal's server and UI.
 func TestCompose_Temporal_VersionOfDevAndBenchmarks(t *testing.T) {
 	t.Parallel()
 	services := compose(t).Services
@@ -170,8 +170,8 @@ func TestCompose_Temporal_VersionOfDevAndBenchmarks(t *testing.T) {
 	}
 }
 
-// Docker refuses more processors than the machine has, a log without a bound fills the disk, and two ingresses cannot
-// share one port.
+// Docker rejects more CPUs than the machine has, a log without a limit fills the disk, and two ingresses cannot share
+// one port.
 func TestCompose_Services_FitASmallMachine(t *testing.T) {
 	t.Parallel()
 	c := compose(t)
@@ -193,7 +193,7 @@ func TestCompose_Services_FitASmallMachine(t *testing.T) {
 	}
 }
 
-// The first live event must not be sent to a host that nobody has configured.
+// The first live event must not be sent to a host that the user has not configured.
 func TestCompose_Sinks_NoneUntilConfigured(t *testing.T) {
 	t.Parallel()
 	file := read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))
@@ -201,7 +201,7 @@ func TestCompose_Sinks_NoneUntilConfigured(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(file), &configured); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"sinks", "consumers", "notify"} {
+	for _, key := range []string{"sinks", "destinations", "notify"} {
 		if _, set := configured[key]; set {
 			t.Errorf("pawl.yaml has %s", key)
 		}

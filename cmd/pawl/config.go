@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-// configResult is what `pawl config check --json` writes.
+// configResult is the output of `pawl config check --json`.
 type configResult struct {
 	OK       bool          `json:"ok"`
 	Faults   config.Faults `json:"faults"`
@@ -28,7 +28,7 @@ func configCheck(a *app) *cobra.Command {
 				return err
 			}
 			if cfg != nil {
-				result.Warnings = append(append(result.Warnings, cfg.Warnings...), unconsumed(cfg)...)
+				result.Warnings = append(append(result.Warnings, cfg.Warnings...), unrouted(cfg)...)
 				if _, err := process.ParseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
 					result.Faults = append(result.Faults, config.Fault{Problem: err.Error()})
 				}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
@@ -37,7 +38,7 @@ func TestConfigCheck_Faults_ExitOneAndListed(t *testing.T) {
 	}
 }
 
-// A secret that is long enough and still no key of its provider shows before the ingress starts.
+// A secret that is long enough but not a valid key of its provider is reported before the ingress starts.
 func TestConfigCheck_ProviderRefusesKey_Fault(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"adyen": "adyen"}).with("SECRET", "not hexadecimal, but long enough")
@@ -51,7 +52,7 @@ func TestConfigCheck_ProviderRefusesKey_Fault(t *testing.T) {
 	}
 }
 
-// Square and Zoom make secrets of 22 characters, and nobody can have a longer one of them.
+// The secrets of Square and Zoom have 22 characters, and users cannot choose longer ones.
 func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"square": "square", "zoom": "zoom", "slack": "slack"})
@@ -59,13 +60,13 @@ func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	for secret, short := range map[string]int{made: 1, made[1:]: 3} {
 		r := s.with("SECRET", secret).pawl(t, "config", "check")
 		if n := strings.Count(r.out, " bytes"); n != short || !strings.Contains(r.out, "sources.slack.secrets[0].value") {
-			t.Errorf("a secret of %d bytes: %d sources say that it is too short, want %d:\n%s", len(secret), n, short, r.out)
+			t.Errorf("a secret of %d bytes: %d sources report it as too short, want %d:\n%s", len(secret), n, short, r.out)
 		}
 	}
 }
 
-// What documentation writes in a secret's place is long enough and known to everybody; under a public key of zeros
-// anybody can sign. Neither check nor start takes them, and both say where they stand.
+// An example secret from documentation is long enough but public, and anybody can sign for a public key of zeros. The
+// check and the start reject both with the position in the configuration.
 func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ provider, secret, key, says string }{
@@ -79,10 +80,10 @@ func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 		{"svix", "whpk_xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o=", "sources.x", "anybody can sign for"},
 	} {
 		s := setup(t, "postgres://localhost/pawl", map[string]string{"x": c.provider + ", mode: live"}).with("SECRET", c.secret)
-		write(t, s.file, read(t, s.file)+"ops: {ingress: '127.0.0.1:0'}\n") // what else listens here has no say in it
+		write(t, s.file, read(t, s.file)+"ops: {ingress: '127.0.0.1:0'}\n") // the ops listener is irrelevant here
 		got := decode[configResult](t, s.pawl(t, "config", "check", "--json"))
 		if len(got.Faults) != 1 || got.Faults[0].Key != c.key || !strings.Contains(got.Faults[0].Problem, c.says) {
-			t.Errorf("%s, %s: %+v; want one fault of %s that says %q", c.provider, c.secret, got.Faults, c.key, c.says)
+			t.Errorf("%s, %s: %+v; want one fault of %s that contains %q", c.provider, c.secret, got.Faults, c.key, c.says)
 		}
 		if r := s.pawl(t, "ingress"); r.code == 0 || !strings.Contains(r.err, c.says) {
 			t.Errorf("%s, %s: the ingress: exit %d, %q", c.provider, c.secret, r.code, r.err)
@@ -90,7 +91,8 @@ func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 	}
 }
 
-// A key may be shorter than its text. What the fault says must be no fault itself: short ones are for dev only.
+// A decoded key may be shorter than its text. The advice in the fault must not be rejected itself: short secrets are
+// for dev only.
 func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"svix": "svix"}).with("SECRET", "whsec_"+strings.Repeat("abcd", 5))
@@ -99,15 +101,15 @@ func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
 	}
 }
 
-// Every fault has a line of its own, also where a provider reports several at once.
+// Every fault has its own line, even if a provider reports several at once.
 func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"paypal": "paypal", "tickets": "hmac"})
 	r := s.pawl(t, "config", "check")
-	// A mode each, PayPal's webhook ID and certificate, and the header of the HMAC.
+	// A mode for each source, PayPal's webhook ID and certificate, and the header of hmac.
 	for _, says := range []string{"sources.paypal.mode", "sources.tickets.mode", "webhook_id", "header"} {
 		if !strings.Contains(r.out, says) {
-			t.Errorf("output does not say %q", says)
+			t.Errorf("output does not contain %q", says)
 		}
 	}
 	if r.code != 1 || strings.Contains(r.out, `\u000a`) || strings.Contains(r.out, "source paypal") {
@@ -115,7 +117,7 @@ func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	}
 }
 
-// The one provider that may do without a secret needs the option that says so.
+// The one provider that works without a secret requires the option for that.
 func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "secrets: [{value: env:SECRET}]"
@@ -139,7 +141,7 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 			_, err = process.Sources(cfg, providers())
 		}
 		if (err == nil) != ok {
-			t.Errorf("%s: the ingress starts with %v, and the check says %t", options, err, ok)
+			t.Errorf("%s: the ingress starts with %v, and the check returns %t", options, err, ok)
 		}
 	}
 }
@@ -177,7 +179,7 @@ func TestConfigCheck_SecretFileMode_Warning(t *testing.T) {
 	}
 }
 
-// loaded is what a file of init says, with the variables that it names set.
+// loaded returns the configuration of a file that init wrote, with its environment variables set.
 func loaded(t *testing.T, file string) *config.Config {
 	t.Helper()
 	cfg, err := config.Load(file, func(name string) (string, bool) {
@@ -204,14 +206,14 @@ func TestInit_Flags_WriteWhatLoads(t *testing.T) {
 	if got := cfg.Plans; len(got.Prices) != 3 || got.Prices["price_3"].Plan != "pro" || strings.Join(got.Order, " ") != "starter pro" {
 		t.Errorf("plans %+v", got)
 	}
-	if s := cfg.Sources["stripe"]; s.Mode != "live" || s.URL != "https://hooks.example.com/hooks/stripe" || cfg.Sinks.Workspaces.URL != "https://app.example.com" ||
-		cfg.Sinks.Finance.URL != "https://books.example.com" || cfg.Sinks.Email.Address != "smtp.example.com:587" {
+	if s := cfg.Sources["stripe"]; s.Mode != "live" || s.URL != "https://hooks.example.com/hooks/stripe" || cfg.Sinks["workspaces"].URL != "https://app.example.com" ||
+		cfg.Sinks["finance"].URL != "https://books.example.com" || cfg.Sinks["email"].Address != "smtp.example.com:587" {
 		t.Errorf("%+v, %+v", s, cfg.Sinks)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	// What a person may have edited is left as it is.
+	// A file that a person may have edited is not changed.
 	if err := os.WriteFile(file, []byte("# mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -231,12 +233,12 @@ func TestInit_AskedNothing_TakesDefaults(t *testing.T) {
 		t.Fatalf("exit %d, %q", r.code, r.err)
 	}
 	cfg := loaded(t, file)
-	if len(cfg.Sinks.Workspaces.Modes()) != 0 || cfg.Plans.Prices["price_pro"].Plan != "pro" || cfg.Sources["stripe"].Mode != "test" {
+	if len(cfg.Sinks["workspaces"].Modes()) != 0 || cfg.Plans.Prices["price_pro"].Plan != "pro" || cfg.Sources["stripe"].Mode != "test" {
 		t.Errorf("%+v", cfg)
 	}
 }
 
-// Thin events need the key with which their objects are fetched.
+// Thin events require the key that fetches their objects.
 func TestInit_Thin_KeyAndPayload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "own.yaml")
@@ -264,17 +266,17 @@ func TestInit_WrongAnswers_Told(t *testing.T) {
 	}
 }
 
-// A source that nothing consumes is silent otherwise: its events are answered 200 and ignored.
-func TestConfigCheck_UnconsumedSource_Warning(t *testing.T) {
+// Without the warning, a source without a destination is not noticeable: its events are answered with 200 and ignored.
+func TestConfigCheck_UnroutedSource_Warning(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"hooks": "github, mode: live"})
 	r := s.pawl(t, "config", "check")
-	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "sources.hooks.relay: pawl ignores all events of this source") {
+	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "sources.hooks: pawl ignores all events of this source") {
 		t.Errorf("exit %d, stdout %q; want the warning", r.code, r.out)
 	}
 }
 
-// The mode of a secret's file is a matter of processes that run for long, and not of each command.
+// Only long-running processes check the file mode of secrets, and commands do not.
 func TestConfig_SecretFileMode_NotOfCommands(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
@@ -292,7 +294,7 @@ func TestConfig_SecretFileMode_NotOfCommands(t *testing.T) {
 	}
 }
 
-// `pawl init` and the documentation list the rights of an api_key as the code has them.
+// `pawl init` and the documentation list the permissions of an api_key in the code.
 func TestKeyRights_OneList(t *testing.T) {
 	t.Parallel()
 	for file, text := range map[string]string{
@@ -303,7 +305,7 @@ func TestKeyRights_OneList(t *testing.T) {
 			t.Errorf("%s does not hold %q", file, text)
 		}
 	}
-	if text := string(config.Init(config.InitParams{Mode: "test"})); !strings.Contains(text, "read access to "+config.KeyRights()+".") {
+	if text := string(template.Init(template.InitParams{Mode: "test"})); !strings.Contains(text, "read access to "+config.KeyRights()+".") {
 		t.Errorf("init writes %s", text)
 	}
 }

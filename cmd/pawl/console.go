@@ -18,6 +18,9 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/api"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema"
@@ -50,7 +53,7 @@ func (a *app) runWorker(ctx context.Context, n *process.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.RunWorker(ctx) })
 	group.Go(func() error {
-		s.ServeConsoles(ctx, pool, consoleRequests, a.log)
+		s.ServeConsoles(ctx, pool, operator.Calls, consoleRequests, a.log)
 		return nil
 	})
 	return group.Wait()
@@ -83,10 +86,10 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 	}
 	defer quick.Close()
 	stale := n.Config.API.StaleIfError
-	tokens, accesses := operator.NewTokens(quick, stale), operator.NewAccesses(quick, stale)
+	tokens, accesses := token.NewTokens(quick, stale), account.NewAccesses(quick, stale)
 	server, err := console.New(console.Options{
 		Config: n.Config, Operator: s.Operator, Log: a.log, Page: n.Config.Temporal.Page, Token: tokens.Person,
-		API: func(g *echo.Group, person func(*http.Request) (*operator.Person, error)) error {
+		API: func(g *echo.Group, person func(*http.Request) (*decide.Person, error)) error {
 			return api.Mount(g, api.Options{Operator: s.Operator, Config: n.Config, Accesses: accesses, Person: person,
 				Log: a.log})
 		},
@@ -112,7 +115,7 @@ all sessions of the person end.
 	cmd.Flags().BoolVar(&prints, "print", false, "print the line and change no file")
 	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `role`: "+role.Names()+"; may be repeated")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		p := operator.Person{Name: args[0]}
+		p := decide.Person{Name: args[0]}
 		for _, name := range roles {
 			named, err := role.Parse(name)
 			if err != nil {

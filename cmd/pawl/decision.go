@@ -14,24 +14,25 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 )
 
 // decision is a decision with the flags of the command that makes it.
 type decision struct {
-	operator.Decision
+	decide.Decision
 	// dryRun shows the result and changes nothing. yes skips the confirmation.
 	dryRun, yes bool
 	// rate is the highest number of items per second of a job.
 	rate float64
 }
 
-// whoUsage describes --who for every command that writes to the audit trail.
-const whoUsage = "your `name` for the audit trail, in addition to the system user (default: PAWL_WHO)"
+// asUsage describes --as for every command that writes to the audit trail.
+const asUsage = "your `name` for the audit trail, in addition to the system user (default: PAWL_AS)"
 
-func (d *decision) flags(cmd *cobra.Command, why string) {
-	cmd.Flags().StringVar(&d.Who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&d.Why, "why", "", why)
+func (d *decision) flags(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&d.Who, "as", "", asUsage)
+	cmd.Flags().StringVar(&d.Why, "reason", "", usage)
 	cmd.Flags().StringVar(&d.Request, "request-id", "",
 		"your `ID` for the decision: a repeated call with the same ID decides once")
 }
@@ -49,13 +50,13 @@ func (d *decision) accountable(a *app, command string) error {
 	}
 	d.Who = who
 	if strings.TrimSpace(d.Why) == "" && !d.dryRun {
-		return usagef("%s needs --why REASON for the audit trail", command)
+		return usagef("%s needs --reason REASON for the audit trail", command)
 	}
 	return nil
 }
 
 // who returns the actor for the audit trail: the ID of the system user, which a person cannot choose, and the name of
-// --who or PAWL_WHO. An actor with the prefix "uid:" acted on a command line.
+// --as or PAWL_AS. An actor with the prefix "uid:" acted on a command line.
 func (a *app) who(flag string) (string, error) {
 	id := strconv.Itoa(os.Getuid())
 	known, err := user.Current()
@@ -63,7 +64,7 @@ func (a *app) who(flag string) (string, error) {
 	if err == nil {
 		id, name = cmp.Or(known.Uid, id), cmp.Or(known.Username, name)
 	}
-	person, _ := a.env("PAWL_WHO")
+	person, _ := a.env("PAWL_AS")
 	return actor(id, name, cmp.Or(strings.TrimSpace(flag), strings.TrimSpace(person)))
 }
 
@@ -74,7 +75,7 @@ func actor(id, name, person string) (string, error) {
 	if name != "" {
 		who += "(" + name + ")"
 	} else if person == "" {
-		return who, usagef("the audit trail needs your name and the system user %s has no name: add --who NAME or set PAWL_WHO", id)
+		return who, usagef("the audit trail needs your name and the system user %s has no name: add --as NAME or set PAWL_AS", id)
 	}
 	if person != "" {
 		who += " " + person
@@ -82,14 +83,14 @@ func actor(id, name, person string) (string, error) {
 	return who, nil
 }
 
-func (a *app) decide(ctx context.Context, d operator.Decision) error {
+func (a *app) decide(ctx context.Context, d decide.Decision) error {
 	return a.deciding(ctx, func(ctx context.Context, s *session) error { return s.decide(ctx, d) })
 }
 
 // decide executes the decision and prints its result. Commands in a refusal repeat the --config of this call.
-func (s *session) decide(ctx context.Context, d operator.Decision) error {
+func (s *session) decide(ctx context.Context, d decide.Decision) error {
 	answer, err := s.Decide(ctx, d)
-	if refused, ok := errors.AsType[*operator.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*decide.RefusedError](err); ok {
 		for i, c := range refused.Try {
 			refused.Try[i] = s.configured(c)
 		}
@@ -106,14 +107,14 @@ func (d *decision) newRequest(of string) {
 }
 
 // startJob creates and starts a job after a person has confirmed the number of its items.
-func (a *app) startJob(ctx context.Context, d decision, made *operator.NewJob, does string) error {
+func (a *app) startJob(ctx context.Context, d decision, made *decide.NewJob, does string) error {
 	n := len(made.Others) + len(made.Chosen.Events)
 	if err := a.confirmNumber(d, does+" To continue, type their number: ", n); err != nil {
 		return err
 	}
 	d.newRequest(made.Action)
 	made.Rate = d.rate
-	d.Verb, d.Target, d.Args = operator.VerbStartJob, d.Request, operator.Args{Found: made}
+	d.Verb, d.Target, d.Args = job.Start.Name, d.Request, decide.Args{Found: made}
 	return a.decide(ctx, d.Decision)
 }
 

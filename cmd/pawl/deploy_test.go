@@ -20,13 +20,13 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/localpg"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// composeFile is what these tests read of docker-compose.yml.
+// composeFile contains the parts of docker-compose.yml that these tests check.
 type composeFile struct {
 	Services map[string]composeService `yaml:"services"`
 	Volumes  map[string]any            `yaml:"volumes"`
@@ -67,7 +67,7 @@ type composeService struct {
 	Environment map[string]string `yaml:"environment"`
 }
 
-// composeSecret is a secret of a service, by its name or with the name under which the service finds it.
+// composeSecret is a secret of a service: its name, or its name and the file name in the service.
 type composeSecret struct{ Source, Target string }
 
 func (s *composeSecret) UnmarshalYAML(content []byte) error {
@@ -93,7 +93,7 @@ func compose(t *testing.T) composeFile {
 	return c
 }
 
-// What Compose would find out when it starts, and what it would not: an image that changes under us.
+// Checks that Compose makes at start, and one that it does not: images are pinned.
 func TestCompose_Services_AreWhole(t *testing.T) {
 	t.Parallel()
 	c := compose(t)
@@ -112,7 +112,7 @@ func TestCompose_Services_AreWhole(t *testing.T) {
 			case how.Condition == "service_completed_successfully" && other.Restart != "on-failure:5":
 				t.Errorf("%s waits for %s to end, which restarts %q: a fault must end `up` after some tries", name, on, other.Restart)
 			case how.Condition != "service_healthy" && how.Condition != "service_completed_successfully":
-				t.Errorf("%s: %q says nothing about %s", name, how.Condition, on)
+				t.Errorf("%s: %q does not set %s", name, how.Condition, on)
 			}
 		}
 		for _, secret := range s.Secrets {
@@ -138,7 +138,7 @@ func TestCompose_Services_AreWhole(t *testing.T) {
 	}
 }
 
-// Who takes over one service reaches what that one needs, and nothing on the machine is open that nobody has chosen.
+// A compromised service reaches only its own dependencies, and only the intended ports are published on the machine.
 func TestCompose_Services_AreApart(t *testing.T) {
 	t.Parallel()
 	c := compose(t)
@@ -191,7 +191,7 @@ func TestCompose_Services_AreApart(t *testing.T) {
 	}
 }
 
-// The profile scrapes the ports that pawl.yaml names, loads the rules, and shows the dashboard.
+// The profile scrapes the ports in pawl.yaml, loads the rules, and shows the dashboard.
 func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 	t.Parallel()
 	var configured struct{ Ops map[string]string }
@@ -221,7 +221,7 @@ func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 	services := compose(t).Services
 	if !slices.Equal(scraped.Rules, []string{"/etc/prometheus/rules/*.yaml"}) ||
 		!slices.Contains(services["prometheus"].Volumes, "./deploy/alerts/pawl.yaml:/etc/prometheus/rules/pawl.yaml:ro") {
-		t.Errorf("the rules %q are not those that are mounted", scraped.Rules)
+		t.Errorf("the rules %q differ from the mounted ones", scraped.Rules)
 	}
 	if !slices.Contains(services["grafana"].Volumes, "./deploy/grafana/pawl.json:/var/lib/grafana/dashboards/pawl.json:ro") {
 		t.Error("the dashboard is not mounted")
@@ -234,8 +234,8 @@ func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 	}
 }
 
-// Whoever is believed about X-Forwarded-For says whose limits count: that is the one address that the machine's own
-// connections come from, and no network.
+// A trusted proxy can set the client address in X-Forwarded-For, to which limits apply. Only the one address of
+// connections from the machine is trusted, and no network.
 func TestCompose_TrustedProxies_OneAddress(t *testing.T) {
 	t.Parallel()
 	var configured struct {
@@ -259,8 +259,8 @@ func TestCompose_TrustedProxies_OneAddress(t *testing.T) {
 	}
 }
 
-// postgres-init.sh makes roles that work: the owner's migrates, the ingress' takes webhooks and rejections, and shows
-// no password to who lists processes.
+// postgres-init.sh creates roles that work: the owner can migrate, the ingress can accept webhooks and rejections, and
+// no password is visible in the list of processes.
 func TestCompose_Roles_Work(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("psql"); err != nil {
@@ -323,21 +323,21 @@ func TestCompose_Roles_Work(t *testing.T) {
 		t.Errorf("a forged one: answered %d, want 401", got.Code)
 	}
 	g.stop()
-	if list := decode[[]operator.Rejection](t, s.with("DSN", dsn("worker")).pawl(t, "rejections", "list", "--json")); len(list) != 1 {
+	if list := decode[[]rejection.Shown](t, s.with("DSN", dsn("worker")).pawl(t, "rejections", "list", "--json")); len(list) != 1 {
 		t.Errorf("kept %d rejections, want 1", len(list))
 	}
 	if r := s.with("DSN", dsn("ingress")).pawl(t, "audit", "verify"); r.code == 0 {
 		t.Error("the ingress' role reads the audit trail")
 	}
 	console := s.with("DSN", dsn("console"))
-	if r := console.pawl(t, "events", "body", "evt_1"); r.code == 0 {
+	if r := console.pawl(t, "events", "payload", "evt_1"); r.code == 0 {
 		t.Error("the console's role reads a payload")
 	}
 	worker := s.with("DSN", dsn("worker"))
-	if r := worker.pawl(t, "events", "body", "evt_1"); r.code != 0 {
+	if r := worker.pawl(t, "events", "payload", "evt_1"); r.code != 0 {
 		t.Errorf("the worker's role shows a payload, masked: exit %d, %s", r.code, r.err)
 	}
-	if r := console.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--why", "a test", "--yes"); r.code == 0 {
+	if r := console.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--reason", "a test", "--yes"); r.code == 0 {
 		t.Error("the console's role rebuilds accounts")
 	}
 	composedConsole(t, secret, dsn("console"))
@@ -346,9 +346,9 @@ func TestCompose_Roles_Work(t *testing.T) {
 	}
 }
 
-// composedConsole starts the console as docker-compose.yml does, without a container. The process has the command, the
+// composedConsole starts the console like docker-compose.yml, but without a container. The process has the command, the
 // environment, the secrets and the database role of the file. Postgres is the only other service. The file's health
-// check finds the console healthy. `adduser` writes a person into the volume, who signs in and sees an event, and who
+// check reports the console healthy. `adduser` writes a person into the volume, who signs in and sees an event, and who
 // is signed out at the next request after `removeuser`.
 func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	t.Helper()
@@ -356,12 +356,12 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	for _, s := range service.Secrets {
 		write(t, filepath.Join(mounted, s.Target), read(t, secret(s.Source)))
 	}
-	write(t, filepath.Join(mounted, "pawl_database_url"), dsn) // Postgres has another address here
+	write(t, filepath.Join(mounted, "pawl_database_url"), dsn) // Postgres has another address in this test
 	listen, health := schematest.FreeAddr(t), schematest.FreeAddr(t)
 	file := filepath.Join(mounted, "pawl.yaml")
 	write(t, file, strings.NewReplacer("/run/secrets/", mounted+"/", "/var/lib/pawl/", t.TempDir()+"/", "0.0.0.0:8081", listen, "http://127.0.0.1:8081", "http://"+listen, "0.0.0.0:8085", health).
 		Replace(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))))
-	here := func(command []string) []string { // what stands where in the container
+	here := func(command []string) []string { // replaces paths in the container by paths of this test
 		return strings.Split(strings.ReplaceAll(strings.Join(command, "\x00"), "/etc/pawl/pawl.yaml", file), "\x00")
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -374,7 +374,7 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 		})
 	}()
 	var check []string
-	for _, word := range service.Healthcheck["test"].([]any)[2:] { // after CMD and the program
+	for _, word := range service.Healthcheck["test"].([]any)[2:] { // skips CMD and the program
 		check = append(check, word.(string))
 	}
 	until(t, "the console is healthy", func() bool { return pawl(t, service.Environment, here(check)...).code == 0 })
@@ -419,11 +419,11 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 		t.Errorf("the console ends badly: %s", said)
 	}
 	if log := said.String(); !strings.Contains(log, `"role":"pawl_console"`) || strings.Contains(log, `"level":"ERROR"`) {
-		t.Errorf("the console says %s", log)
+		t.Errorf("the console logs %s", log)
 	}
 }
 
-// The commands that the containers run are commands, with flags that there are.
+// The commands of the containers exist, with all their flags.
 func TestCompose_PawlCommands_AreUnderstood(t *testing.T) {
 	t.Parallel()
 	for name, s := range compose(t).Services {
@@ -436,12 +436,13 @@ func TestCompose_PawlCommands_AreUnderstood(t *testing.T) {
 	}
 }
 
-// secrets.sh makes every secret that the file declares, and the configuration passes with those of each service.
+// secrets.sh creates every secret that the file declares, and the configuration is valid with the secrets of each
+// service.
 func TestCompose_Configuration_PassesCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "secrets.sh"), read(t, filepath.Join(repository, "deploy", "compose", "secrets.sh")))
-	for range 2 { // the second run keeps what the first made
+	for range 2 { // the second run keeps the secrets of the first
 		if out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "secrets.sh")).CombinedOutput(); err != nil {
 			t.Fatalf("secrets.sh: %v: %s", err, out)
 		}
@@ -488,7 +489,7 @@ func TestCompose_Scripts_Parse(t *testing.T) {
 	}
 }
 
-// The image is built by a Docker engine, which is not everywhere; .ci/run builds with the same words.
+// The image is built by a Docker engine, which is not always available; .ci/run builds with the same command.
 func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	t.Parallel()
 	const command = `CGO_ENABLED=0 go build -tags nodev -trimpath -ldflags='-s -w' -o `
@@ -504,13 +505,13 @@ func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	}
 	for _, file := range packages {
 		room := strings.Split(filepath.ToSlash(file), "/")[2]
-		if !strings.HasPrefix(room, ".") && !slices.Contains(ignore, "!"+room) { // rooms with a dot are no part of pawl
+		if !strings.HasPrefix(room, ".") && !slices.Contains(ignore, "!"+room) { // directories that begin with a dot are not part of pawl
 			t.Fatalf(".dockerignore keeps %s out of the image's build", room)
 		}
 	}
 }
 
-// Every step that the header of .ci/run lists can be run by its name, and the header lists every step.
+// Every step in the header of .ci/run can be called by name, and the header lists every step.
 func TestContinuousIntegration_Steps_EachInTheHeaderAndCallable(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(repository, ".ci", "run")
@@ -530,7 +531,7 @@ func TestContinuousIntegration_Steps_EachInTheHeaderAndCallable(t *testing.T) {
 	}
 }
 
-// What continuous integration runs of others is what was looked at: a tag can be moved, a commit cannot.
+// Actions of other authors in continuous integration are pinned by commit: a tag can be moved.
 func TestContinuousIntegration_Actions_PinnedByCommit(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(repository, ".github", "workflows", "*.yml"))

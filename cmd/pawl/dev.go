@@ -24,7 +24,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/dev/send"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	events "github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
@@ -35,7 +36,7 @@ func devCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: noArgument,
 		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its UI, a sandbox
-(mail, workspaces, finance, an event subscriber and a consumer of relayed events), an ingress and a worker, with one
+(mail, workspaces, finance, an event destination and a destination of relayed events), an ingress and a worker, with one
 source for each provider. The command sends one signed invoice.paid and prints each effect when it is done. Ctrl-C stops
 everything. The state stays under --state. Missing secrets are generated in STATE/secrets; send --key uses
 STATE/secrets/NAME.key.
@@ -44,8 +45,8 @@ The command uses the temporal command on PATH. If there is none, it builds one o
 docker-compose.yml. The released version 1.5.1 can hang on a busy machine ("interrupted (9)" in
 STATE/temporal/temporal.log). The built version does not have this fault.
 
---config FILE uses plans, policy, mail and retries of your own file, for example the file that pawl init writes, and sends
-no event at the start. With --real, sources, consumers and sinks of the file are used as well: events come from Stripe
+--config FILE uses plans, policy, email and retries of your own file, for example the file that pawl init writes, and sends
+no event at the start. With --real, sources, destinations and sinks of the file are used as well: events come from Stripe
 (stripe listen --forward-to), and effects reach your systems. FILE is never changed; the processes run with
 STATE/pawl.yaml, which each start writes again.
 --real has a state directory of its own, ` + realState + `. An account with a workspace in the sandbox has no workspace in your systems,
@@ -220,7 +221,7 @@ func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, b
 		return event, nil
 	}
 	for {
-		now, err := operator.ShowEvent(ctx, n.Pool, eventID)
+		now, err := events.Show(ctx, n.Pool, eventID)
 		if err != nil && ctx.Err() != nil && event != nil { // the deadline passed during the query
 			return notYet()
 		}
@@ -325,9 +326,9 @@ func writeReady(a *app, s *dev.Stack, r devResult, took time.Duration) {
 // next returns commands to try after the start. With --real it leaves out commands of the sandbox.
 func next(o dev.Options, file, source, sandbox string) []string {
 	command := func(name, flags string) string {
-		return strings.TrimSpace(called() + " " + name + " --config " + operator.ShellWord(file) + " " + flags)
+		return strings.TrimSpace(called() + " " + name + " --config " + decide.ShellWord(file) + " " + flags)
 	}
-	send := "--source " + operator.ShellWord(source) + " --type invoice.paid --duplicates 3"
+	send := "--source " + decide.ShellWord(source) + " --type invoice.paid --duplicates 3"
 	if o.Real {
 		return []string{
 			command("sinks check", ""),

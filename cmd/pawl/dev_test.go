@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A directory that pawl did not make is somebody's: nothing in it may change.
+// pawl dev does not change a directory that it did not create.
 func TestDev_StateOfSomebodyElse_LeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestDev_StateEmpty_UsageError(t *testing.T) {
 	}
 }
 
-// A file of one's own that cannot be read is told of before anything is started, which takes a while.
+// An invalid configuration file of the user is reported before anything is started, because a start takes time.
 func TestDev_OwnFileThatCannotBe_ToldFirst(t *testing.T) {
 	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
@@ -63,7 +63,8 @@ func TestDev_OwnFileThatCannotBe_ToldFirst(t *testing.T) {
 	}
 }
 
-// What dev says to go on with works as it runs: nothing of the sandbox where real systems stand in its place.
+// The next commands that dev prints work with the running stack. It prints no command of the sandbox if real systems
+// replace it.
 func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 	t.Parallel()
 	for real, want := range map[bool]string{true: "sinks check send events list stripe listen", false: "send send send events list curl -X"} {
@@ -86,7 +87,7 @@ func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 	}
 }
 
-// Each listener that no flag has placed moves with the base.
+// --port-base moves each listener without its own flag.
 func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	t.Parallel()
 	cmd := devCommand(&app{})
@@ -111,8 +112,8 @@ func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	}
 }
 
-// The sandbox and one's own systems have a state each: an account that was provisioned in the one would not be in the
-// other.
+// The sandbox and the user's own systems have separate state: an account that was provisioned in one would not exist in
+// the other.
 func TestDev_Real_HasItsOwnState(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir(realState, 0o700); err != nil {
@@ -125,7 +126,7 @@ func TestDev_Real_HasItsOwnState(t *testing.T) {
 	}
 }
 
-// Each of the seven addresses needs a port of its own; nothing is started to find out.
+// Each of the seven addresses requires its own port. The check starts nothing.
 func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 	t.Parallel()
 	var listeners []net.Listener
@@ -135,7 +136,7 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }() // none is given twice
+		defer func() { _ = l.Close() }() // all listeners stay open, so that no port is returned twice
 		listeners, free = append(listeners, l), append(free, l.Addr().String())
 	}
 	for _, l := range listeners {
@@ -173,8 +174,8 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 	}
 }
 
-// A demonstration whose time is over says so and goes on, also where that is in the middle of a question: the stack
-// runs, and its effects may wait for a worker that still connects.
+// If the time of the demonstration ends, even during a query, it prints that and does not fail: the stack runs, and the
+// effects may wait for a worker that is still connecting.
 func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -189,7 +190,7 @@ func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	}
 	var asked atomic.Int64
 	options.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
-		if asked.Add(1) <= 2 { // what finds the event and what shows it
+		if asked.Add(1) <= 2 { // the requests that find and show the event
 			return true, nil
 		}
 		<-ctx.Done()
@@ -206,6 +207,6 @@ func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	defer cancel()
 	event, err := showEffects(ctx, a, &process.Node{Pool: pool}, "evt_1", time.Now())
 	if err != nil || event == nil || event.Receipt.Status != "processing" || !strings.Contains(told.String(), "not done yet") {
-		t.Errorf("showEffects() = %v, %v, and told %q; want the event as it was seen last", event, err, told.String())
+		t.Errorf("showEffects() = %v, %v, and printed %q; want the last known state of the event", event, err, told.String())
 	}
 }

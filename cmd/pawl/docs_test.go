@@ -27,10 +27,10 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// repository is where the documentation is.
+// repository is the root of the repository.
 const repository = "../.."
 
-// Whoever copies a command out of a page must not get "unknown flag" for it.
+// Every command on a page is valid, so that a reader can copy it.
 func TestDocs_Commands_AreUnderstood(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -65,7 +65,7 @@ func TestDocs_Commands_WrongOnesCaught(t *testing.T) {
 	}
 }
 
-// docs/commands.md is written by this test: go test ./cmd/pawl -run TestDocs_CommandReference -update
+// This test writes docs/commands.md: go test ./cmd/pawl -run TestDocs_CommandReference -update
 func TestDocs_CommandReference_IsFresh(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -73,7 +73,7 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 		"Results go to stdout, everything else to stderr. The exit code is 0, 1 for what failed, 2 for a call that could not be understood.\n\n" +
 		"For every command:\n\n```\n" + flags(tree().PersistentFlags()) + "```\n")
 	walk(tree(), func(c *cobra.Command) {
-		if c.HasSubCommands() && c.Long == "" || !c.HasParent() { // a group alone says nothing
+		if c.HasSubCommands() && c.Long == "" || !c.HasParent() { // a group without a text of its own
 			return
 		}
 		text := c.Long
@@ -93,12 +93,12 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 		}
 	}
 	if held := read(t, file); held != b.String() {
-		t.Error("docs/commands.md is not what the commands say: run go test ./cmd/pawl -run TestDocs_CommandReference -update")
+		t.Error("docs/commands.md differs from the commands: run go test ./cmd/pawl -run TestDocs_CommandReference -update")
 	}
 }
 
-// Whoever copies a query out of a page must not get a syntax error, or a table that was renamed.
-// docs/billing/events.md lists the flows and the ignored types: go test ./cmd/pawl -run TestDocs_Flows -update
+// Every query on a page is valid, so that a reader can copy it. docs/billing/events.md lists the flows and the ignored
+// types: go test ./cmd/pawl -run TestDocs_Flows -update
 func TestDocs_Flows_AreFresh(t *testing.T) {
 	t.Parallel()
 	file, effects := filepath.Join(repository, "docs", "billing", "events.md"), read(t, filepath.Join(repository, "docs", "effects.md"))
@@ -135,7 +135,7 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 	}
 }
 
-// What a rule asks, and what the answers do, is one table: of the code, and of the page that a person reads.
+// The page lists the reviews and the effects of their answers from the table in the code.
 func TestDocs_Reviews_AreFresh(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -146,7 +146,7 @@ func TestDocs_Reviews_AreFresh(t *testing.T) {
 	fresh(t, filepath.Join(repository, "docs", "operations", "review.md"), "<!-- reviews -->\n", "<!-- /reviews -->\n", b.String())
 }
 
-// fresh holds what stands in a file between two marks against what is generated; with -update it writes it.
+// fresh compares the text between two marks in a file with the generated text; with -update it writes it.
 func fresh(t *testing.T, file, begin, end, generated string) {
 	t.Helper()
 	before, rest, found := strings.Cut(read(t, file), begin)
@@ -157,7 +157,7 @@ func fresh(t *testing.T, file, begin, end, generated string) {
 	if want := before + begin + generated + end + after; *update {
 		write(t, file, want)
 	} else if read(t, file) != want {
-		t.Errorf("%s is not what the code says: run go test ./cmd/pawl -run TestDocs -update", file)
+		t.Errorf("%s differs from the code: run go test ./cmd/pawl -run TestDocs -update", file)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestDocs_Queries_AreUnderstood(t *testing.T) {
 	}
 }
 
-// Whoever reports on pawl's data may rely on every column of docs/data.md, and finds every column there.
+// docs/data.md lists exactly the columns of the views, because users write reports with them.
 func TestDocs_Data_ColumnsAreThoseOfTheViews(t *testing.T) {
 	t.Parallel()
 	rows, err := schematest.New(t).Query(t.Context(), `select table_name, column_name from information_schema.columns
@@ -210,11 +210,11 @@ func TestDocs_Data_ColumnsAreThoseOfTheViews(t *testing.T) {
 		}
 	}
 	if len(there) < 5 || !maps.EqualFunc(there, told, slices.Equal) {
-		t.Errorf("docs/data.md tells of %v; the views have %v", told, there)
+		t.Errorf("docs/data.md contains %v; the views have %v", told, there)
 	}
 }
 
-// A reader who looks up an answer of the ingress finds it in the table.
+// The table lists every answer of the ingress.
 func TestDocs_Answers_AreThoseGiven(t *testing.T) {
 	t.Parallel()
 	codes := map[string]int{}
@@ -245,19 +245,19 @@ func TestDocs_Answers_AreThoseGiven(t *testing.T) {
 	}
 	for code, name := range given {
 		if !told[strconv.Itoa(code)] {
-			t.Errorf("docs/intake.md does not tell of %d (%s)", code, name)
+			t.Errorf("docs/intake.md does not contain %d (%s)", code, name)
 		}
 	}
 }
 
-// Whoever copies a configuration out of a page must not be told that it has faults.
+// Every configuration on a page is valid, so that a reader can copy it.
 func TestDocs_Configurations_AreFine(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for page, content := range pages(t) {
 		for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(content, -1) {
 			if !regexp.MustCompile("(?m)^sources:").MatchString(m[1]) {
-				continue // a part of one
+				continue // an excerpt
 			}
 			found++
 			s := stack{filepath.Join(t.TempDir(), "pawl.yaml"), map[string]string{"DATABASE_URL": "postgres://localhost/pawl"}}
@@ -279,7 +279,7 @@ func TestDocs_Configurations_AreFine(t *testing.T) {
 	}
 }
 
-// What every connection is told, and why, stands in the reference.
+// The reference contains every setting of database connections, with its reason.
 func TestDocs_DatabaseBounds_AreThoseSet(t *testing.T) {
 	t.Parallel()
 	page := read(t, filepath.Join(repository, "docs", "configuration.md"))
@@ -292,14 +292,14 @@ func TestDocs_DatabaseBounds_AreThoseSet(t *testing.T) {
 	}
 }
 
-// boundKeys are the last parts of those keys of the configuration that bound something.
+// boundKeys are the last parts of the configuration keys that set a limit.
 var boundKeys = []string{
-	"api_rate", "body_limit", "burst", "first", "for", "key_lifetime", "max", "max_concurrent", "max_connections", "per_second", "places", "rate",
+	"api_rate_limit", "body_limit", "burst", "initial_interval", "key_lifetime", "max_concurrent", "max_elapsed", "max_interval", "max_connections", "per_second", "rate_limit",
 	"shutdown_delay", "timeout", "tolerance",
 }
 
-// Whoever meets a bound finds what it is for, how it shows and when to change it: those of the configuration, by their
-// keys, those that each connection to the database is told, and those that cannot be changed.
+// The page explains the reason, the symptom and the change of every limit: limits in the configuration by key, the
+// settings of each database connection, and fixed limits.
 func TestDocs_Bounds_AreExplained(t *testing.T) {
 	t.Parallel()
 	explained := map[string]bool{}
@@ -309,7 +309,7 @@ func TestDocs_Bounds_AreExplained(t *testing.T) {
 			continue
 		}
 		if len(cells) != 5 || slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) == "" }) {
-			t.Errorf("%s: want what it bounds, its default, what it is for, how it shows and when to change it", line)
+			t.Errorf("%s: want the bounded thing, its default, the reason, the symptom and when to change it", line)
 		}
 		for _, name := range regexp.MustCompile("`[^`]+`").FindAllString(cells[0], -1) {
 			explained[strings.Trim(name, "`")] = true
@@ -319,9 +319,8 @@ func TestDocs_Bounds_AreExplained(t *testing.T) {
 	if len(keys) < 100 {
 		t.Fatalf("read only %d keys of the configuration", len(keys))
 	}
-	// One row explains a bound of every sink, also of those for people, and of every consumer and subscriber.
-	each := strings.NewReplacer("sinks.workspaces.", "sinks.NAME.", "sinks.finance.", "sinks.NAME.", "sinks.email.", "sinks.NAME.",
-		"consumers.NAME.", "sinks.NAME.", "sinks.subscribers[].", "sinks.NAME.", "notify.sinks.", "sinks.")
+	// One row explains a limit of every sink, including sinks for notifications, and of every destination.
+	each := strings.NewReplacer("destinations.NAME.", "sinks.NAME.", "notify.sinks.", "sinks.")
 	for _, key := range keys {
 		parts := strings.Split(key[1], ".")
 		if !slices.Contains(boundKeys, parts[len(parts)-1]) || strings.HasPrefix(key[1], "plans.") {
@@ -341,7 +340,7 @@ func TestDocs_Bounds_AreExplained(t *testing.T) {
 	}
 }
 
-// A page that says which test holds something names one that there is.
+// Every test that a page names exists.
 func TestDocs_Tests_Exist(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}
@@ -371,7 +370,7 @@ func TestDocs_Tests_Exist(t *testing.T) {
 	}
 }
 
-// Every row of the threat model says who holds it.
+// Every row of the threat model names its test or its owner.
 func TestDocs_ThreatModel_EachRowHeld(t *testing.T) {
 	t.Parallel()
 	rows := 0
@@ -389,7 +388,7 @@ func TestDocs_ThreatModel_EachRowHeld(t *testing.T) {
 	}
 }
 
-// Every metric that is registered is explained, and every one that is explained is registered.
+// The page explains exactly the registered metrics.
 func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	t.Parallel()
 	registered := instruments(t)
@@ -412,7 +411,7 @@ func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	}
 }
 
-// The dashboard asks for metrics that there are, and each of its panels says what it shows.
+// The dashboard uses existing metrics, and each of its panels has a description.
 func TestDeploy_Dashboard_MetricsExist(t *testing.T) {
 	t.Parallel()
 	var dashboard struct {
@@ -427,7 +426,7 @@ func TestDeploy_Dashboard_MetricsExist(t *testing.T) {
 	registered, asked := instruments(t), 0
 	for _, panel := range dashboard.Panels {
 		if panel.Type != "row" && (panel.Description == "" || len(panel.Targets) == 0) {
-			t.Errorf("%s does not say what it shows, or asks for nothing", panel.Title)
+			t.Errorf("%s has no description, or no query", panel.Title)
 		}
 		for _, target := range panel.Targets {
 			for _, name := range regexp.MustCompile(`pawl_[a-z_]+`).FindAllString(target.Expr, -1) {
@@ -443,7 +442,7 @@ func TestDeploy_Dashboard_MetricsExist(t *testing.T) {
 	}
 }
 
-// The alert rules ask for metrics that there are, and lead to runbooks that there are.
+// The alert rules use existing metrics, and link to existing runbooks.
 func TestDeploy_Alerts_MetricsAndRunbooksExist(t *testing.T) {
 	t.Parallel()
 	var rules struct {
@@ -479,7 +478,7 @@ func TestDeploy_Alerts_MetricsAndRunbooksExist(t *testing.T) {
 			t.Errorf("%s names the runbook %q, which does not exist", rule.Alert, runbook)
 		}
 		if rule.Annotations["cost"] == "" {
-			t.Errorf("%s does not say what it costs whom", rule.Alert)
+			t.Errorf("%s does not state who is affected and how", rule.Alert)
 		}
 		quiet := strings.Contains(tests, "alertname: "+rule.Alert+", exp_alerts: []")
 		if !quiet || !strings.Contains(tests, "alertname: "+rule.Alert+"\n        exp_alerts:\n          - ") {
@@ -512,7 +511,7 @@ func TestDocs_Links_LeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors returns what the headings of a page are linked by.
+// anchors returns the anchors of a page's headings.
 func anchors(content string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(content, -1) {
@@ -522,7 +521,7 @@ func anchors(content string) []string {
 	return all
 }
 
-// A path that a page names in code style is there.
+// Every path in code style on a page exists.
 func TestDocs_Paths_Exist(t *testing.T) {
 	t.Parallel()
 	path := regexp.MustCompile("`((?:cmd|ingress|workflows|activities|schema|deploy|docs|\\.ci)/[A-Za-z0-9_./-]*)`")
@@ -540,7 +539,9 @@ func tree() *cobra.Command { return (&app{}).root(new(bool)) }
 func walk(c *cobra.Command, each func(*cobra.Command)) {
 	each(c)
 	for _, sub := range c.Commands() {
-		walk(sub, each)
+		if !sub.Hidden {
+			walk(sub, each)
+		}
 	}
 }
 
@@ -573,7 +574,7 @@ func read(t *testing.T, file string) string {
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh(?: [^\n]*)?\n(.*?)^```")
 
-// shellLines returns the lines of the sh blocks, continued ones joined.
+// shellLines returns the lines of the sh blocks, with continued lines joined.
 func shellLines(content string) []string {
 	var lines []string
 	for _, m := range shellBlock.FindAllStringSubmatch(content, -1) {
@@ -597,7 +598,7 @@ func pawlArguments(line string) ([]string, bool) {
 	return nil, false
 }
 
-// quoted splits a line into words as a shell does, as far as our pages need it.
+// quoted splits a line into words like a shell, as far as the pages need it.
 func quoted(line string) []string {
 	var words []string
 	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
@@ -612,6 +613,9 @@ func understood(args []string) error {
 	if err != nil {
 		return err
 	}
+	if command.Hidden {
+		return fmt.Errorf("%s is retired", command.CommandPath())
+	}
 	command.InitDefaultHelpFlag()
 	if err := command.ParseFlags(rest); err != nil {
 		return err
@@ -625,8 +629,7 @@ func understood(args []string) error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
-// instruments returns the names that the metrics of our code have on /metrics, read from the calls that
-// register them.
+// instruments returns the names of pawl's metrics on /metrics, read from the calls that register them.
 func instruments(t *testing.T) map[string]bool {
 	t.Helper()
 	suffixes := map[string]string{
@@ -650,7 +653,7 @@ func instruments(t *testing.T) map[string]bool {
 			return err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if row, ok := n.(*ast.CompositeLit); ok { // as cmd/internal/process lists its gauges: name, unit, words
+			if row, ok := n.(*ast.CompositeLit); ok { // the table of gauges in cmd/internal/process: name, unit, description
 				if name, unit := text(row, 0), text(row, 1); strings.HasPrefix(name, "pawl_") {
 					if unit == "s" && !strings.HasSuffix(name, "_seconds") {
 						name += "_seconds"
@@ -692,7 +695,7 @@ func instruments(t *testing.T) map[string]bool {
 	return names
 }
 
-// text is an element of a literal that is a string; "" for any other.
+// text returns a string element of a literal, or "" if it is not a string.
 func text(row *ast.CompositeLit, i int) string {
 	if i >= len(row.Elts) {
 		return ""

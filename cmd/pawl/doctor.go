@@ -45,7 +45,7 @@ func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report
 		return nil, err
 	}
 	defer func() { go node.Close() }()
-	d.File, d.Temporal, d.Meaning = a.configFile, node.Temporal, process.BillingPolicy(d.Config)
+	d.File, d.Temporal, d.Rules = a.configFile, node.Temporal, process.BillingPolicy(d.Config)
 	return d.Examine(ctx), nil
 }
 

@@ -14,12 +14,12 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// finding is the one of a check, and fails the test where there is none.
+// finding returns the finding of a check, and fails the test if there is no finding.
 func finding(t *testing.T, found []doctor.Finding, area, check string) doctor.Finding {
 	t.Helper()
 	i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Area == area && f.Check == check })
 	if i < 0 {
-		t.Fatalf("nothing is said of %s %s: %+v", area, check, found)
+		t.Fatalf("no finding for %s %s: %+v", area, check, found)
 	}
 	return found[i]
 }
@@ -34,7 +34,7 @@ func (s stack) examined(t *testing.T, args ...string) (found []doctor.Finding, o
 	}
 	for _, f := range result.Findings {
 		if (f.Level == doctor.OK) != (f.Do == "") {
-			t.Errorf("%+v: what is ok asks for nothing, and everything else for something", f)
+			t.Errorf("%+v: an action is required exactly if the finding is not ok", f)
 		}
 		if strings.Contains(f.Found+f.Do, testSecret) {
 			t.Errorf("%+v shows a secret", f)
@@ -43,10 +43,10 @@ func (s stack) examined(t *testing.T, args ...string) (found []doctor.Finding, o
 	return result.Findings, result.OK
 }
 
-// away is a Temporal that is not there.
+// away is an address without a Temporal server.
 const away = "127.0.0.1:1"
 
-// Temporal is away, and the database is well: each says so in its own line, and nothing waits for the other.
+// Temporal is down, and the database works: each has its own line, and neither check waits for the other.
 func TestDoctor_TemporalAway_Said(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).at(t, away)
@@ -81,7 +81,7 @@ func (s stack) at(t *testing.T, address string) stack {
 	return s
 }
 
-// A server that takes connections and never answers is bounded, too.
+// A server that accepts connections and never responds does not block the command.
 func TestDoctor_NothingAnswers_BoundedAndSaid(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ func TestDoctor_NothingAnswers_BoundedAndSaid(t *testing.T) {
 	}
 }
 
-// Each fault of the database has its line, and what to do.
+// Each fault of the database has a line with the action to take.
 func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -135,7 +135,7 @@ func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 	}
 }
 
-// A sink that is out, and a host whose clock is wrong by the provider's.
+// A sink that is down, and a host clock that differs from the provider's clock.
 func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -164,19 +164,19 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 				t.Fatal(err)
 			}
 			found, _ := s.examined(t)
-			if f := finding(t, found, "sinks", "email"); f.Level != doctor.Warn || !strings.Contains(f.Found, "by ada: it moves") || !strings.Contains(f.Do, "`pawl resume sink email --why REASON`") {
+			if f := finding(t, found, "sinks", "email"); f.Level != doctor.Warn || !strings.Contains(f.Found, "by ada: it moves") || !strings.Contains(f.Do, "`pawl sinks resume email --reason REASON`") {
 				t.Errorf("%+v, want it paused", f)
 			}
 			if f := finding(t, found, "sources", "billing"); f.Level != doctor.Warn || !strings.Contains(f.Found, "by bob: audit") {
 				t.Errorf("%+v, want it paused", f)
 			}
 			f := finding(t, found, "clock", "billing")
-			// A Date has no fractions: the difference may be told a second less or more.
+			// A Date header has no fractions, so the printed difference may be off by a second.
 			f.Found = strings.NewReplacer("59s", "1m0s", "1m1s", "1m0s", "9m59s", "10m0s", "10m1s", "10m0s").Replace(f.Found)
 			if f.Level != c.level || f.Found != c.found {
 				t.Errorf("%+v, want %s and %q", f, c.level, c.found)
 			}
-			if f := finding(t, found, "sinks", "finance"); f.Level != doctor.Warn || !strings.Contains(f.Found, "after 4 probes: f.test answered 503") {
+			if f := finding(t, found, "sinks", "finance"); f.Level != doctor.Warn || !strings.Contains(f.Found, "is down: f.test answered 503: 4 probes") {
 				t.Errorf("%+v, want it out", f)
 			}
 			if f := finding(t, found, "clock", "database"); f.Level != doctor.OK {
@@ -186,7 +186,7 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 	}
 }
 
-// A secret that no delivery was signed with is told, and one that is in use is well.
+// A secret that no delivery was signed with is reported, and a secret in use is not.
 func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -199,6 +199,6 @@ func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 		t.Errorf("%+v, want it in use", f)
 	}
 	if f := finding(t, found, "secrets", "github secret-1"); f.Level != doctor.Warn || !strings.Contains(f.Do, "/hooks/github") {
-		t.Errorf("%+v, want it told", f)
+		t.Errorf("%+v, want a finding", f)
 	}
 }

@@ -20,7 +20,7 @@ func effectsShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show", Short: "Show the start of effects and the withheld effects", Args: noArgument,
 		Long: `Show the time from which events of each mode have effects, and the withheld effects by kind and amount. An event that
-occurred earlier changes state but has no effects, even if it is delivered later, found by pawl gaps, replayed or retried.
+occurred earlier changes state but has no effects, even if it is delivered later, found by pawl events backfill, replayed or retried.
 
 The first process that serves a mode stores this time. It is the time of the start, unless effects.from of the
 configuration sets another time. pawl effects on and pawl effects off change it.`,

@@ -16,14 +16,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 func eventsList(a *app) *cobra.Command {
-	var f operator.Events
+	var f event.Filter
 	cmd := &cobra.Command{Use: "list", Short: "List events, newest first", Args: noArgument}
 	eventFilter(cmd, &f, "only events with this `status`")
 	cmd.Flags().StringVar(&f.OlderThan, "older-than", "", "continue after this `receipt`")
@@ -36,7 +37,7 @@ func eventsList(a *app) *cobra.Command {
 	return list(a, cmd, listing[timeline.Receipt]{
 		read: func(ctx context.Context, s *session, limit int) ([]timeline.Receipt, error) {
 			f.Limit = limit
-			return operator.ListEvents(ctx, s.db, f)
+			return event.List(ctx, s.db, f)
 		},
 		after: func(r timeline.Receipt) string { return "--older-than " + r.ID },
 		table: tables.Receipts, drops: droppedOfEvents,
@@ -48,7 +49,7 @@ var droppedOfEvents = []string{"DUPLICATES", "SOURCE", "AMOUNT", "ACCOUNT", "TYP
 
 // shownEvent is the output of `pawl events show`: one event, or the list of events about an object.
 type shownEvent struct {
-	*operator.Evidence
+	*event.Evidence
 	Object string             `json:"object,omitempty"`
 	Events []timeline.Receipt `json:"events,omitempty"`
 	// page is the URL of the run in the Temporal UI. It is empty if there is no run.
@@ -74,8 +75,8 @@ the rest.`,
 		},
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (shownEvent, error) {
-		event, err := s.Examine(ctx, args[0])
-		if several, is := errors.AsType[*operator.Fault](err); is && several.Object {
+		event, err := event.Examine(ctx, s.Operator, args[0])
+		if several, is := errors.AsType[*decide.Fault](err); is && several.Object {
 			return shownEvent{Object: args[0], Events: several.Receipts}, nil
 		}
 		if err != nil {
@@ -93,7 +94,7 @@ the rest.`,
 
 // writeEvidence prints one event: a summary, every step, a verdict, and the choices. page is the URL of the run in the
 // Temporal UI. It is empty if there is no run.
-func writeEvidence(a *app, e *operator.Evidence, page string) {
+func writeEvidence(a *app, e *event.Evidence, page string) {
 	for _, part := range [][][]string{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e),
 		tables.AskedFor(e), tables.Timeline(e.Timeline)} {
 		a.Table(part)
@@ -108,7 +109,7 @@ func writeEvidence(a *app, e *operator.Evidence, page string) {
 }
 
 // writeChoices prints the choices about an event as shell commands. A comment after "#" describes each command.
-func (a *app) writeChoices(head string, choices []operator.Choice) {
+func (a *app) writeChoices(head string, choices []decide.Choice) {
 	if len(choices) == 0 {
 		return
 	}
@@ -120,7 +121,7 @@ func (a *app) writeChoices(head string, choices []operator.Choice) {
 }
 
 // configured adds the --config of this call to the choice, so that the pasted command works.
-func (a *app) configured(c operator.Choice) operator.Choice {
+func (a *app) configured(c decide.Choice) decide.Choice {
 	if c.Command[0] == "pawl" && a.configFile != defaultConfig {
 		c.Command = slices.Insert(slices.Clone(c.Command), 1, "--config", a.configFile)
 	}
@@ -130,12 +131,12 @@ func (a *app) configured(c operator.Choice) operator.Choice {
 // shownPayload is the number of bytes of a payload that are printed to a screen.
 const shownPayload = 64 << 10
 
-func eventsBody(a *app) *cobra.Command {
+func eventsPayload(a *app) *cobra.Command {
 	var reveal bool
 	var out string
-	d := decision{Decision: operator.Decision{Verb: operator.VerbReveal}}
+	d := decision{Decision: decide.Decision{Verb: event.Reveal.Name}}
 	cmd := &cobra.Command{
-		Use: "body ID", Short: "Show the payload of an event, masked by default",
+		Use: "payload ID", Short: "Show the payload of an event, masked by default",
 		Args: oneID,
 		Long: `Show the stored payload of an event. Values that may be personal data are masked. The output keeps the structure, true,
 false and null, IDs of Stripe and UUIDs, words under keys such as type, status and currency, times under keys such as
@@ -143,7 +144,7 @@ created_at, and numbers under keys such as amount and quantity. Under keys that 
 text (name, address, card, token, metadata, ...), it keeps only the structure and IDs of Stripe. A payload that is
 neither JSON nor a form is not shown.
 
---reveal shows the whole payload and needs --why. The audit trail records who viewed the payload and why. Headers with
+--reveal shows the whole payload and needs --reason. The audit trail records who viewed the payload and why. Headers with
 signatures or secrets are never shown.`,
 	}
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the whole payload; the audit trail records it")
@@ -151,15 +152,15 @@ signatures or secrets are never shown.`,
 	cmd.Flags().StringVar(&out, "out", "", "write the payload to a new `file` that only you can read")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		a.JSON = a.JSON && out == "" // the file contains the payload and nothing else
-		return d.reveals(a, "events body", reveal)
+		return d.reveals(a, "events payload", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (body, error) {
-		b, err := revealed(ctx, s, &d, args[0], reveal, s.ShowBody)
+		b, err := revealed(ctx, s, &d, args[0], reveal, event.ShowBody)
 		switch {
 		case err != nil:
 			return body{}, err
 		case b.Bytes == nil:
-			return body{}, fmt.Errorf("the body of %s (%d bytes) is neither JSON nor a form and cannot be masked: --reveal --why REASON shows it", args[0], b.Size)
+			return body{}, fmt.Errorf("the body of %s (%d bytes) is neither JSON nor a form and cannot be masked: --reveal --reason REASON shows it", args[0], b.Size)
 		}
 		if out != "" {
 			err = saveBody(b.Bytes, out)
@@ -185,9 +186,9 @@ func (d *decision) reveals(a *app, command string, whole bool) error {
 
 // revealed returns the masked target. If whole is set, it returns the result of the recorded decision to reveal it.
 func revealed[T any](ctx context.Context, s *session, d *decision, id string, whole bool,
-	masked func(context.Context, string) (T, error)) (shown T, err error) {
+	masked func(context.Context, *decide.Operator, string) (T, error)) (shown T, err error) {
 	if !whole {
-		return masked(ctx, id)
+		return masked(ctx, s.Operator, id)
 	}
 	d.Target = id
 	answer, err := s.Decide(ctx, d.Decision)
@@ -200,7 +201,7 @@ func revealed[T any](ctx context.Context, s *session, d *decision, id string, wh
 
 // body is the JSON form of a payload: field "body" if the payload is JSON, otherwise Base64.
 type body struct {
-	*operator.Body
+	*event.Body
 	payload
 }
 
@@ -220,7 +221,7 @@ func saveBody(payload []byte, file string) error {
 	return nil
 }
 
-func howShown(b *operator.Body) string {
+func howShown(b *event.Body) string {
 	if b.Revealed {
 		return "whole"
 	}
@@ -240,7 +241,7 @@ func payloadOf(content []byte) payload {
 	return payload{Bytes: content}
 }
 
-func writeBody(a *app, b *operator.Body) {
+func writeBody(a *app, b *event.Body) {
 	rows := [][]string{{"event", b.EventID + "  " + b.Type}, {"receipt", b.Receipt},
 		{"body", fmt.Sprintf("%d bytes, %s", b.Size, howShown(b))}}
 	for _, name := range slices.Sorted(maps.Keys(b.Header)) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -31,12 +31,9 @@ func TestEvents_ListAndShow(t *testing.T) {
 			'{"decisions":["skip","retry","done","compensate"],"effects":[{"key":"receipt-email:stripe:live:in_1","kind":"receipt-email","state":"failed","by_hand":true}]}')`,
 		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error)
 			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'failed', '00000000-0000-0000-0000-000000000001', 'evt_1', 'run', now(), '451 later')`,
-		`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
-			values ('stripe', 'live', 'linked', 'cus_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Link":{"Account":"other"}}'),
-			('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event',
-			'{"Invoice":{"Paid":49900,"Due":50000,"Currency":"usd"}}')`,
-		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state)
-			values ('live', 'in_1', 'acme', 'paid', 49900, 'usd', now(), now(), '{}')`,
+		`insert into event_subjects (receipt_id, object, main, account, customer, amount, currency) values
+			('00000000-0000-0000-0000-000000000001', 'cus_1', false, 'other', 'cus_1', null, null),
+			('00000000-0000-0000-0000-000000000001', 'in_1', true, 'acme', 'cus_1', 49900, 'usd')`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -64,9 +61,9 @@ func TestEvents_ListAndShow(t *testing.T) {
 		}
 	}
 	if !strings.Contains(r.out, "acme, 499.00 USD") {
-		t.Errorf("screen does not show whose it is, and how much:\n%s", r.out)
+		t.Errorf("screen does not show the account and the amount:\n%s", r.out)
 	}
-	// It ends with what can be done, as commands that the program takes.
+	// It ends with the possible actions, as valid commands.
 	_, decisions, _ := strings.Cut(r.out, "You can run one of these")
 	var offered []string
 	for _, line := range strings.Split(decisions, "\n") {
@@ -82,7 +79,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 		}
 		offered = append(offered, args[slices.Index(args, "events")+1])
 	}
-	if !slices.Equal(offered, []string{"retry", "done", "skip", "compensate"}) || !strings.HasSuffix(r.out, "# takes back what was done\n") {
+	if !slices.Equal(offered, []string{"retry", "mark-done", "skip", "compensate"}) || !strings.HasSuffix(r.out, "# compensates the effects that are done\n") {
 		t.Errorf("offered %q:\n%s", offered, decisions)
 	}
 	if strings.Contains(r.out, "\x1b") {
@@ -94,7 +91,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 	}
 }
 
-// A list that ends at its limit says so, and one that is whole does not.
+// A list that was cut at its limit prints that, and a complete list does not.
 func TestLists_MoreThanTheLimit_IsSaid(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -153,7 +150,7 @@ func TestTimelineRows_AStormIsOneRow(t *testing.T) {
 	}
 }
 
-func TestTimelineRows_ARelayNamesItsConsumer(t *testing.T) {
+func TestTimelineRows_ARelayNamesItsDestination(t *testing.T) {
 	t.Parallel()
 	got := tables.Timeline([]timeline.Entry{
 		{What: "effect-failed", Detail: "relay", Key: "relay:zoom:live:acc:evt_1:crm", Error: "127.0.0.1:9000 answered 503"},
@@ -186,13 +183,10 @@ func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
 			('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed'),
 			('00000000-0000-0000-0000-000000000002', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'invoice.payment_succeeded', now(), '\x01', 'processed'),
 			('00000000-0000-0000-0000-000000000003', 'stripe', 'stripe', 'live', 'evt_3', 'id', 'invoice.paid', now(), '\x01', 'processed')`,
-		`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data) values
-			('stripe', 'live', 'invoice_seen', 'in_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{}'),
-			('stripe', 'live', 'invoice_seen', 'in_1', 'evt_2', '00000000-0000-0000-0000-000000000002', now(), 3, 'event', '{}'),
-			('stripe', 'live', 'invoice_seen', 'in_3', 'evt_3', '00000000-0000-0000-0000-000000000003', now(), 3, 'event', '{}')`,
+		`insert into event_subjects (receipt_id, object, main, account) values
+			('00000000-0000-0000-0000-000000000001', 'in_1', true, ''), ('00000000-0000-0000-0000-000000000002', 'in_1', true, ''),
+			('00000000-0000-0000-0000-000000000003', 'in_3', true, 'acme')`,
 		`insert into accounts (mode, id, provider) values ('live', 'acme', 'stripe')`,
-		`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state)
-			values ('live', 'in_3', 'acme', 'paid', 1, 'usd', now(), now(), '{}')`,
 		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
 			values ('receipt-email:stripe:live:in_1', 'receipt-email', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'r', now())`,
 	} {
@@ -269,27 +263,27 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// What comes next stands there once, whatever it is: a try that Temporal has, or what the clock does.
+// The next step is printed once: a retry in Temporal, or a scheduled action.
 func TestReceivedRows_Next_SaidOnce(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	key := "finance-export:stripe:test:in_1"
 	due := timeline.Due{At: at, Why: "settle", Object: "sub_1"}
-	for name, next := range map[string]operator.Next{
-		"a try":     {At: &at, Says: key + " is tried again, attempt 4", Tries: []operator.Try{{Key: key, Attempt: 4, At: &at}}},
+	for name, next := range map[string]event.Next{
+		"a try":     {At: &at, Says: key + " is tried again, attempt 4", Tries: []event.Try{{Key: key, Attempt: 4, At: &at}}},
 		"the clock": {At: &at, Says: due.String(), Due: []timeline.Due{due}},
 	} {
 		rows := fmt.Sprint(tables.Received(evidenceOf(next)))
 		if n := strings.Count(rows, output.Time(at)); n != 1 {
-			t.Errorf("%s: its time stands there %d times: %s", name, n, rows)
+			t.Errorf("%s: its time is printed %d times: %s", name, n, rows)
 		}
 	}
 }
 
-// An effect that failed and is tried again by itself is not one that has failed for good.
+// A failed effect with a pending retry is not printed as failed for good.
 func TestUndoneRows_TriedAgain_NotFailed(t *testing.T) {
 	t.Parallel()
-	e := evidenceOf(operator.Next{Tries: []operator.Try{{Key: "finance-export:1"}}})
+	e := evidenceOf(event.Next{Tries: []event.Try{{Key: "finance-export:1"}}})
 	e.Effects = []timeline.Effect{{Key: "finance-export:1", Kind: "finance-export", State: "failed"}, {Key: "receipt-email:1", Kind: "receipt-email", State: "failed"}}
 	rows := tables.Undone(e)
 	if rows[1][1] != "tried again" || rows[2][1] != "failed" {
@@ -299,12 +293,12 @@ func TestUndoneRows_TriedAgain_NotFailed(t *testing.T) {
 
 func TestHeadOf_Reason_SaidOnce(t *testing.T) {
 	t.Parallel()
-	e := evidenceOf(operator.Next{})
+	e := evidenceOf(event.Next{})
 	e.Receipt.Status, e.Receipt.Reason = "compensated", "compensated: provision-workspace was refused"
 	if got := tables.EventHead(e, "")[1][1]; got != "compensated: provision-workspace was refused" {
 		t.Errorf("status %q", got)
 	}
-	// An error that the reason tells already is not told again.
+	// An error that is part of the reason is not printed twice.
 	e.Receipt.LastError = "start stripe:evt_1: " + e.Receipt.Reason
 	if rows := fmt.Sprint(tables.EventHead(e, "")); strings.Contains(rows, "last error") {
 		t.Errorf("%s", rows)
@@ -315,8 +309,8 @@ func TestHeadOf_Reason_SaidOnce(t *testing.T) {
 	}
 }
 
-func evidenceOf(next operator.Next) *operator.Evidence {
-	e := &operator.Evidence{Next: next}
+func evidenceOf(next event.Next) *event.Evidence {
+	e := &event.Evidence{Next: next}
 	e.Receipt.ReceivedAt = time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC)
 	e.Deliveries = []timeline.Delivery{{ReceivedAt: e.Receipt.ReceivedAt, Source: "billing"}}
 	return e
@@ -345,7 +339,7 @@ func TestEventsBody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	masked := s.pawl(t, "events", "body", "evt_1")
+	masked := s.pawl(t, "events", "payload", "evt_1")
 	for _, want := range []string{`"amount_paid": 49900`, `"id": "in_1"`, `"customer_email": "(15 characters)"`, "masked", "application/json"} {
 		if masked.code != 0 || !strings.Contains(masked.out, want) {
 			t.Errorf("exit %d, the masked body does not have %s:\n%s%s", masked.code, want, masked.out, masked.err)
@@ -364,34 +358,35 @@ func TestEventsBody(t *testing.T) {
 		}
 		return recorded
 	}
-	if r := s.pawl(t, "events", "body", "evt_1", "--reveal"); r.code != exitUsage || count() != 0 {
+	if r := s.pawl(t, "events", "payload", "evt_1", "--reveal"); r.code != exitUsage || count() != 0 {
 		t.Errorf("revealed without a reason: exit %d, %s%s", r.code, r.out, r.err)
 	}
-	whole := s.pawl(t, "events", "body", "evt_1", "--reveal", "--why", "the customer asks", "--who", "ada")
+	whole := s.pawl(t, "events", "payload", "evt_1", "--reveal", "--reason", "the customer asks", "--as", "ada")
 	if whole.code != 0 || !strings.Contains(whole.out, "ada@example.com") || !strings.Contains(whole.out, "192.0.2.1") || strings.Contains(whole.out, "hush") || count() != 1 {
 		t.Errorf("revealed: exit %d, %d times in the audit trail\n%s%s", whole.code, recorded, whole.out, whole.err)
 	}
 	if got := decode[struct {
 		Revealed bool
 		Body     struct{ ID string }
-	}](t, s.pawl(t, "events", "body", "evt_1", "--json")); got.Revealed || got.Body.ID != "evt_1" {
+	}](t, s.pawl(t, "events", "payload", "evt_1", "--json")); got.Revealed || got.Body.ID != "evt_1" {
 		t.Errorf("as JSON: %+v", got)
 	}
 	for id, want := range map[string]string{"evt_erased": "the body of evt_erased is erased", "evt_xml": "cannot be masked: --reveal", "evt_none": `no event "evt_none"`} {
-		if r := s.pawl(t, "events", "body", id); r.code != exitFailed || !strings.Contains(r.err, want) || strings.Contains(r.out, "Ada") {
+		if r := s.pawl(t, "events", "payload", id); r.code != exitFailed || !strings.Contains(r.err, want) || strings.Contains(r.out, "Ada") {
 			t.Errorf("%s: exit %d, %s%s; want %q", id, r.code, r.out, r.err, want)
 		}
 	}
-	if r := s.pawl(t, "events", "body", "evt_bytes", "--reveal", "--why", "x"); !strings.Contains(r.out, "not text") || strings.Contains(r.out, "\x9b") {
+	if r := s.pawl(t, "events", "payload", "evt_bytes", "--reveal", "--reason", "x"); !strings.Contains(r.out, "not text") || strings.Contains(r.out, "\x9b") {
 		t.Errorf("bytes:\n%q%s", r.out, r.err)
 	}
 
-	// A long one is cut on the screen, and whole in a file that only its owner reads and that nothing overwrites.
-	if r := s.pawl(t, "events", "body", "evt_big"); len(r.out) > shownPayload+2000 || !strings.Contains(r.err, "use --out FILE") {
+	// A long payload is truncated on the screen, and complete in a file that only its owner can read and that is never
+	// overwritten.
+	if r := s.pawl(t, "events", "payload", "evt_big"); len(r.out) > shownPayload+2000 || !strings.Contains(r.err, "use --out FILE") {
 		t.Errorf("a screen of %d bytes, %s", len(r.out), r.err)
 	}
 	file := filepath.Join(t.TempDir(), "body.json")
-	if r := s.pawl(t, "events", "body", "evt_big", "--out", file); r.code != 0 || !strings.Contains(r.out, "masked body of evt_big") {
+	if r := s.pawl(t, "events", "payload", "evt_big", "--out", file); r.code != 0 || !strings.Contains(r.out, "masked body of evt_big") {
 		t.Errorf("to a file: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	info, err := os.Stat(file)
@@ -401,7 +396,7 @@ func TestEventsBody(t *testing.T) {
 	if content := read(t, file); !json.Valid([]byte(content)) || len(content) < len(big) || !strings.Contains(content, `"in_9"`) {
 		t.Errorf("the file has %d bytes", len(content))
 	}
-	if r := s.pawl(t, "events", "body", "evt_1", "--out", file); r.code != exitFailed || !strings.Contains(r.err, "exists: choose another file") {
+	if r := s.pawl(t, "events", "payload", "evt_1", "--out", file); r.code != exitFailed || !strings.Contains(r.err, "exists: choose another file") {
 		t.Errorf("to a file that is there: exit %d, %s", r.code, r.err)
 	}
 }

@@ -49,8 +49,8 @@ again. The audit trail records who ran the import and why.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&who, "who", "", whoUsage)
-	cmd.Flags().StringVar(&why, "why", "import the existing objects of Stripe", "why, for the audit trail")
+	cmd.Flags().StringVar(&who, "as", "", asUsage)
+	cmd.Flags().StringVar(&why, "reason", "import the existing objects of Stripe", "the reason, for the audit trail")
 	cmd.Flags().StringVar(&source, "source", "",
 		"`name` of the source, required if several sources have an api_key")
 	return cmd

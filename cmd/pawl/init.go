@@ -14,13 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
 // initFlags holds the flags of `pawl init`. Each flag answers one of its questions.
 type initFlags struct {
-	config.InitParams
+	template.InitParams
 	mode, prices string
 	yes          bool
 }
@@ -68,7 +68,7 @@ func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 	if err != nil {
 		return fmt.Errorf("write --config: %w", err)
 	}
-	_, err = file.Write(config.Init(f.InitParams))
+	_, err = file.Write(template.Init(f.InitParams))
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write --config: %w", err)
 	}
@@ -125,10 +125,10 @@ func (f *initFlags) read() error {
 		if !ok || !isName(price) || !isName(plan) {
 			return usagef("--prices: %q is not ID=PLAN: write, for example, %s", pair, defaultPrices)
 		}
-		if slices.ContainsFunc(f.Prices, func(p config.InitPrice) bool { return p.Price == price }) {
+		if slices.ContainsFunc(f.Prices, func(p template.InitPrice) bool { return p.Price == price }) {
 			return usagef("--prices: %s appears twice: a price has one plan", price)
 		}
-		f.Prices = append(f.Prices, config.InitPrice{Price: price, Plan: plan})
+		f.Prices = append(f.Prices, template.InitPrice{Price: price, Plan: plan})
 		if !slices.Contains(f.Plans, plan) {
 			f.Plans = append(f.Plans, plan)
 		}

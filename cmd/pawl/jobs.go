@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
@@ -34,27 +35,27 @@ failed.`,
 	oneOfFlag(cmd, &only, "result", "only events with this `result`: done, refused, failed, or open", "done",
 		"refused", "failed", "open")
 	limit := limitFlag(cmd, shownItems)
-	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*operator.JobDetails, error) {
-		return s.ShowJob(ctx, args[0], only, *limit)
-	}, func(a *app, d *operator.JobDetails) { writeJob(a, d, time.Now()) })
+	return show(a, cmd, func(ctx context.Context, s *session, args []string) (*jobs.Details, error) {
+		return jobs.Show(ctx, s.Operator, args[0], only, *limit)
+	}, func(a *app, d *jobs.Details) { writeJob(a, d, time.Now()) })
 }
 
 // idle is how long a running job may make no progress, beyond the interval of its rate, before the output reports it.
 const idle = time.Minute
 
-func writeJob(a *app, d *operator.JobDetails, now time.Time) {
+func writeJob(a *app, d *jobs.Details, now time.Time) {
 	a.Tables(tables.Job(d)...)
 	if more := d.Items - len(d.List); more > 0 {
 		fmt.Fprintf(a.out, "and %d more: use --limit and --result\n", more)
 	}
-	id := operator.ShellWord(d.ID)
+	id := decide.ShellWord(d.ID)
 	switch quiet := now.Sub(d.ChangedAt); {
 	case d.State == job.Paused:
-		fmt.Fprintf(a.out, "\nresume it with: %s\n", a.commandLine("jobs resume "+id+" --why REASON"))
+		fmt.Fprintf(a.out, "\nresume it with: %s\n", a.commandLine("jobs resume "+id+" --reason REASON"))
 	case d.State == job.Running && quiet > idle+time.Duration(float64(time.Second)/d.Rate):
 		fmt.Fprintf(a.out, "\nno progress for %s: check that a worker runs and that Temporal is healthy. If its run was ended in Temporal, start it again with: %s\n",
-			output.Age(d.ChangedAt, now), a.commandLine("jobs resume "+id+" --why REASON"))
+			output.Age(d.ChangedAt, now), a.commandLine("jobs resume "+id+" --reason REASON"))
 	case d.State == job.Running:
-		fmt.Fprintf(a.out, "\npause it with: %s\n", a.commandLine("jobs pause "+id+" --why REASON"))
+		fmt.Fprintf(a.out, "\npause it with: %s\n", a.commandLine("jobs pause "+id+" --reason REASON"))
 	}
 }

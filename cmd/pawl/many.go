@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema"
@@ -31,23 +33,24 @@ func tellOfMore(a *app, left int) {
 }
 
 // manyWords are the flags that filter the events or tasks of a job. The job stores them.
-var manyWords = []string{"status", "reason", "source", "type", "object", "account", "since", "until", "kind", "mode",
-	"about"}
+var manyWords = []string{"status", "reason-code", "source", "type", "object", "account", "since", "until", "kind",
+	"mode", "about"}
 
 // many is a call of a verb for all events or tasks that match a filter.
 type many struct {
-	verb   operator.Verb
-	events operator.Events
+	verb   decide.Verb
+	events event.Filter
 	tasks  account.TaskFilter
 }
 
-func eventFilter(cmd *cobra.Command, f *operator.Events, status string) {
+func eventFilter(cmd *cobra.Command, f *event.Filter, status string) {
 	words := make([]string, len(receipt.Statuses))
 	for i, s := range receipt.Statuses {
 		words[i] = string(s)
 	}
 	oneOfFlag(cmd, &f.Status, "status", status, words...)
-	cmd.Flags().StringVar(&f.ReasonCode, "reason", "", "only events with this reason `code`, such as type_not_wanted")
+	cmd.Flags().StringVar(&f.ReasonCode, "reason-code", "",
+		"only events with this reason `code`, such as type_ignored")
 	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
 	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
 	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice (also by number), a subscription, a customer, ...")
@@ -62,7 +65,7 @@ func taskFilterFlags(cmd *cobra.Command, f *account.TaskFilter) {
 }
 
 // manyFlags adds the filter flags to the command of a verb that supports many events or tasks.
-func manyFlags(cmd *cobra.Command, v operator.Verb, d *decision) *many {
+func manyFlags(cmd *cobra.Command, v decide.Verb, d *decision) *many {
 	m := &many{verb: v}
 	switch {
 	case v.ManyTasks:
@@ -81,7 +84,7 @@ func isMany(cmd *cobra.Command) bool {
 }
 
 // targets checks the arguments of a verb: one ID, or no ID and a filter if the verb supports many.
-func targets(v operator.Verb) cobra.PositionalArgs {
+func targets(v decide.Verb) cobra.PositionalArgs {
 	if len(v.Many) == 0 && !v.ManyTasks {
 		return oneID
 	}
@@ -105,11 +108,11 @@ func (m *many) check(d decision) error {
 		return usagef("tasks close needs one OBJECT, or --kind for all open tasks of that kind")
 	case m.verb.ManyTasks && d.Kind == billing.TaskReview:
 		return usagef("--kind review: decide about the events with events approve or events reject, --status needs_review")
-	case len(d.Request) > operator.MaxJobID || strings.Contains(d.Request, " "):
+	case len(d.Request) > jobs.MaxID || strings.Contains(d.Request, " "):
 		return usagef("--request-id: the request ID of a job has at most %d characters and no spaces",
-			operator.MaxJobID)
+			jobs.MaxID)
 	case !m.verb.ManyTasks:
-		if err := m.verb.CheckMany(m.events.Status, d.rate); err != nil {
+		if err := jobs.CheckMany(&m.verb, m.events.Status, d.rate); err != nil {
 			return usagef("--%w", err)
 		}
 	}
@@ -125,11 +128,11 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 	if err := m.check(d); err != nil {
 		return err
 	}
-	made := &operator.NewJob{Job: job.Job{Action: m.verb.Name, Effect: d.Effect, Reference: d.Reference,
+	made := &decide.NewJob{Job: job.Job{Action: m.verb.Name, Effect: d.Effect, Reference: d.Reference,
 		Filter: map[string]string{}, Rate: d.rate}}
 	for _, name := range manyWords {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.String() != "" {
-			made.Filter[name] = flag.Value.String()
+			made.Filter[strings.ReplaceAll(name, "-", "_")] = flag.Value.String()
 		}
 	}
 	choose := m.chooseEvents
@@ -151,7 +154,7 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 	if err == nil && d.dryRun && !m.verb.ManyTasks {
 		// A preview of many events takes longer than the deadline of one session.
 		return a.asking(cmd.Context(), func(ctx context.Context, s *session) error {
-			preview, err := s.PreviewJob(ctx, nil, made)
+			preview, err := jobs.PreviewAll(ctx, s.Operator, nil, made)
 			if err != nil {
 				return err
 			}
@@ -165,9 +168,9 @@ func (m *many) run(cmd *cobra.Command, a *app, d decision) error {
 }
 
 // chooseEvents adds the events that match the filter to a job. It returns the description of the job.
-func (m *many) chooseEvents(ctx context.Context, s *session, made *operator.NewJob, d decision) (does string,
+func (m *many) chooseEvents(ctx context.Context, s *session, made *decide.NewJob, d decision) (does string,
 	err error) {
-	if made.Chosen, err = operator.ChooseEvents(ctx, s.db, m.events); err != nil {
+	if made.Chosen, err = event.Choose(ctx, s.db, m.events); err != nil {
 		return "", err
 	}
 	n := len(made.Chosen.Events)
@@ -175,13 +178,13 @@ func (m *many) chooseEvents(ctx context.Context, s *session, made *operator.NewJ
 		return "", fmt.Errorf("there is nothing to %s: no event matches the filter", m.verb.Name)
 	}
 	return fmt.Sprintf("%s of %s%s.", m.verb.Name, output.Plural(n, "event"),
-		tables.InBrackets(operator.Sums(made.Chosen.Money))), nil
+		tables.InBrackets(decide.Sums(made.Chosen.Money))), nil
 }
 
 // chooseTasks is [many.chooseEvents] for tasks. A dry run lists them.
-func (m *many) chooseTasks(ctx context.Context, s *session, made *operator.NewJob, d decision) (does string,
+func (m *many) chooseTasks(ctx context.Context, s *session, made *decide.NewJob, d decision) (does string,
 	err error) {
-	m.tasks.Mode, m.tasks.Kind, m.tasks.Limit = d.Mode, d.Kind, operator.MostJobItems+1
+	m.tasks.Mode, m.tasks.Kind, m.tasks.Limit = d.Mode, d.Kind, decide.MostJobItems+1
 	tasks, err := account.OpenTasks(ctx, s.db, m.tasks)
 	switch {
 	case err != nil:
@@ -190,9 +193,9 @@ func (m *many) chooseTasks(ctx context.Context, s *session, made *operator.NewJo
 		return "", emit(s.app, tasks, writeTasksToClose)
 	case len(tasks) == 0:
 		return "", errors.New("there is nothing to close: no open task matches the filter")
-	case len(tasks) > operator.MostJobItems:
+	case len(tasks) > decide.MostJobItems:
 		return "", fmt.Errorf("more than %d tasks match the filter: narrow it with --about, --account or --mode",
-			operator.MostJobItems)
+			decide.MostJobItems)
 	}
 	for _, t := range tasks {
 		made.Others = append(made.Others, job.Item{Target: t.Mode + "/" + t.Kind + "/" + t.Object, Name: t.Object,
@@ -207,11 +210,11 @@ func writeTasksToClose(a *app, tasks []account.Task) {
 	fmt.Fprintf(a.out, "\nwould close %s; nothing was done\n", output.Plural(len(tasks), "task"))
 }
 
-func writeJobPreview(a *app, p *operator.JobPreview) {
+func writeJobPreview(a *app, p *jobs.Preview) {
 	a.Table(tables.Chosen(p.Events[:min(shownItems, len(p.Events))]))
 	tellOfMore(a, len(p.Events)-shownItems)
 	fmt.Fprintf(a.out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
-		tables.InBrackets(operator.Sums(p.Chosen.Money)))
+		tables.InBrackets(decide.Sums(p.Chosen.Money)))
 	for _, row := range tables.JobPreview(p) {
 		fmt.Fprintf(a.out, "%s: %s\n", row[0], output.Clean(row[1]))
 	}

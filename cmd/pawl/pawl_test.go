@@ -27,12 +27,12 @@ func TestMain(m *testing.M) {
 	schematest.Main(m)
 }
 
-// update makes the tests write the generated documentation anew, which they otherwise compare.
+// update makes the tests write the generated documentation instead of comparing it.
 var update = flag.Bool("update", false, "write generated documentation anew")
 
 const testSecret = "whsec_0123456789abcdef0123456789abcdef"
 
-// result is what one call of the program left.
+// result is the result of one call of the program.
 type result struct {
 	code     int
 	out, err string
@@ -44,7 +44,7 @@ func pawl(t *testing.T, env map[string]string, args ...string) result {
 	return typed(t, "", env, args...)
 }
 
-// typed runs the program for somebody who types so.
+// typed runs the program with this input.
 func typed(t *testing.T, in string, env map[string]string, args ...string) result {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -92,7 +92,7 @@ func setup(t *testing.T, dsn string, sources map[string]string) stack {
 	b.WriteString("  email: {address: 'm.test:25', from: 'a@b.test'}\nsources:\n")
 	for name, provider := range sources {
 		mode := ""
-		if provider == "stripe" { // what bills has to say it
+		if provider == "stripe" { // the provider that bills requires the option
 			mode = ", mode: live"
 		}
 		b.WriteString("  " + name + ": {provider: " + provider + mode + ", secrets: [{value: env:SECRET}]}\n")
@@ -108,7 +108,7 @@ func (s stack) pawl(t *testing.T, args ...string) result {
 	return pawl(t, s.env, append([]string{"--config", s.file}, args...)...)
 }
 
-// variable looks up what the environment holds.
+// variable looks up a variable of the environment.
 func (s stack) variable(key string) (string, bool) {
 	value, ok := s.env[key]
 	return value, ok
@@ -128,11 +128,11 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 		{"nonsense"}, {"evnts"}, {"--nonsense"}, {"events"}, {"events", "nonsense"}, {"events", "show"}, {"events", "list", "--status", "odd"},
 		{"events", "list", "--limit", "0"}, {"send"}, {"send", "--source", "stripe", "--count", "0"}, {"verify"},
 		{"send", "--source", "stripe", "--event-id", "evt_1", "--count", "2"}, {"--log-level", "loud", "migrate"},
-		{"events", "retry", "evt_1"}, {"events", "skip", "evt_1", "--why", " "}, {"events", "compensate", "evt_1"}, {"events", "run", "evt_1"},
-		{"events", "done", "evt_1", "--why", "x"}, {"rejections", "admit", "id"}, {"events", "replay", "evt_1"},
+		{"events", "retry", "evt_1"}, {"events", "skip", "evt_1", "--reason", " "}, {"events", "compensate", "evt_1"}, {"events", "start", "evt_1"},
+		{"events", "mark-done", "evt_1", "--reason", "x"}, {"rejections", "admit", "id"}, {"events", "replay", "evt_1"},
 		{"--log-format", "xml", "migrate"}, {"migrate", "extra"}, {"send", "--source", "stripe", "--url", "127.0.0.1:8080"},
 		{"send", "--source", "stripe", "--url", "ftp://x/hooks/stripe"}, {"sources", "--unused-for", "0s"}, {"sources", "--unused-for=-1h"},
-		{"ready", "nonsense"}, {"ready", "ingress", "worker"}, {"help", "nonsense"}, {"help", "events", "list", "nonsense"}, {"audit", "verify", "--head", "none"}, {"audit", "verify", "--head", "abcd"},
+		{"healthcheck", "nonsense"}, {"healthcheck", "ingress", "worker"}, {"help", "nonsense"}, {"help", "events", "list", "nonsense"}, {"audit", "verify", "--head", "none"}, {"audit", "verify", "--head", "abcd"},
 	} {
 		r := s.pawl(t, args...)
 		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.HasPrefix(r.err, "pawl: ") {
@@ -144,7 +144,7 @@ func TestRun_UsageErrors_ExitTwoWithOneSentence(t *testing.T) {
 func TestRun_UsageErrors_NameCommandAndFix(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"pawl: events retry needs one ID, or --status for many events (see pawl events retry --help)":            {"events", "retry", "--why", "x"},
+		"pawl: events retry needs one ID, or --status for many events (see pawl events retry --help)":            {"events", "retry", "--reason", "x"},
 		"pawl: events list takes no argument: remove \"evt_1\" (see pawl events list --help)":                    {"events", "list", "evt_1"},
 		"pawl: invalid argument \"x\" for \"--limit\" flag: write a number from 1 (see pawl events list --help)": {"events", "list", "--limit", "x"},
 		"pawl: verify takes no argument: remove \"request.json\" (see pawl verify --help)":                       {"verify", "request.json"},
@@ -184,7 +184,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The list of what is in the binary is what the tool chain says of it.
+// The list of modules in the binary equals the list of the Go toolchain.
 func TestVersion_SBOM(t *testing.T) {
 	t.Parallel()
 	var got bom

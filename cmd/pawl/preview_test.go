@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -32,15 +32,15 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// ledgerOf brings paid invoices to where a dry run is asked about them, without any run: what their runs would have
-// left is written.
+// ledgerOf creates paid invoices in a state for dry runs. It writes the rows that their runs would have written,
+// without any run.
 type ledgerOf struct {
 	*testing.T
 	pool *pgxpool.Pool
 	cfg  *config.Config
 }
 
-// kept takes an event as an ingress does, and leaves its receipt as it is said.
+// kept stores an event like an ingress, and sets the status and reason of its receipt.
 func (l ledgerOf) kept(name, status, reason string) forge.Event {
 	l.Helper()
 	e, err := forge.New(forge.Params{Provider: providers()["stripe"], EventID: "evt_" + name, Type: "invoice.paid", Seed: name, Account: "acct-" + name, Plan: "pro", Live: true, Email: "ada@example.com", At: time.Now().Add(-time.Hour)}, "")
@@ -57,7 +57,7 @@ func (l ledgerOf) kept(name, status, reason string) forge.Event {
 	return e
 }
 
-// ran also leaves what the event's run has done, in these states, by kind, and the run where it is parked or has ended.
+// ran also writes the run and its effects, by kind with these states. The run is parked or has ended.
 func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
 	l.Helper()
 	e := l.kept(name, status, reason)
@@ -122,7 +122,7 @@ func (l ledgerOf) exec(sql string, args ...any) {
 	}
 }
 
-// everyRow returns the rows of every table, each with the transaction that has written it.
+// everyRow returns the rows of every table, each with the transaction that wrote it.
 func (l ledgerOf) everyRow() map[string]string {
 	l.Helper()
 	rows := map[string]string{}
@@ -143,8 +143,8 @@ func (l ledgerOf) everyRow() map[string]string {
 	return rows
 }
 
-// A dry run of each verb names each effect, what would become of it, and what comes of the event; and changes no row,
-// nor needs a reason or Temporal, which is not there.
+// A dry run of each verb lists each effect with its result, and the result of the event. It changes no row, and
+// requires neither a reason nor Temporal, which is not available here.
 func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 0)
@@ -154,7 +154,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	l.ran("parked", "dead", "effect_failed: x", open)
 	l.ran("done", "processed", "", nil)
 	l.ran("refused", "needs_review", "effect_refused: x", map[string]string{"finance-export": "refused"})
-	l.kept("ignored", "ignored", "type_not_wanted: x")
+	l.kept("ignored", "ignored", "type_ignored: x")
 	l.kept("asked", "needs_review", "suspected_replay: x")
 	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Sink, Name: "email", Who: "ada", Why: "they migrate"}); err != nil {
 		t.Fatal(err)
@@ -176,12 +176,12 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		"retry":      {[]string{"retry", "evt_parked"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
 		"retry one":  {[]string{"retry", "evt_parked", "--effect", "finance-export"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
 		"skip":       {[]string{"skip", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be skipped", asks), "it is needs_review: effect_uncertain"},
-		"done":       {[]string{"done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "it is needs_review: effect_uncertain"},
+		"done":       {[]string{"mark-done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "it is needs_review: effect_uncertain"},
 		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, fails, waits), "then, when what waits has run, it is dead: effect_failed"},
 		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be compensated", stays, fails, "will be compensated")), "it is compensated: uid:"},
 		"refused":    {[]string{"compensate", "evt_refused"}, withUndos(of("will be compensated", stays, refused, "will be compensated")), "it is compensated: uid:"},
 		"replay":     {[]string{"replay", "evt_done"}, of(stays, stays, stays, stays), "then it is processed"},
-		"run":        {[]string{"run", "evt_ignored"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
+		"run":        {[]string{"start", "evt_ignored"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
 		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
 		"reject":     {[]string{"reject", "evt_asked"}, map[string]string{}, "then it is ignored: dismissed"},
 	} {
@@ -196,17 +196,17 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 				if after, ok := strings.CutPrefix(line, said+"  "); ok {
 					kind := strings.Fields(after)[0]
 					if kind == "provision-workspace" && strings.Contains(line, ":v2") {
-						continue // what the taking back brings the workspace to
+						continue // the target of the workspace after the compensation
 					}
 					got[kind] = said
 				}
 			}
 		}
 		if !maps.Equal(got, tt.says) {
-			t.Errorf("%s says\n%v, want\n%v:\n%s", name, got, tt.says, r.out)
+			t.Errorf("%s prints\n%v, want\n%v:\n%s", name, got, tt.says, r.out)
 		}
 		if slices.Contains(slices.Collect(maps.Values(tt.says)), waits) && !strings.Contains(r.out, "waits first: email is paused since") {
-			t.Errorf("%s does not say what is waited for:\n%s", name, r.out)
+			t.Errorf("%s does not print the reason of the wait:\n%s", name, r.out)
 		}
 		after := l.everyRow()
 		for table := range after {
@@ -219,36 +219,36 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Source, Name: "billing", Who: "ada", Why: "a wrong price"}); err != nil {
 		t.Fatal(err)
 	}
-	for verb, waits := range map[string]bool{"run evt_ignored": true, "replay evt_done": true, "approve evt_asked": true, "retry evt_parked": false} {
+	for verb, waits := range map[string]bool{"start evt_ignored": true, "replay evt_done": true, "approve evt_asked": true, "retry evt_parked": false} {
 		r := s.pawl(t, append(append([]string{"events"}, strings.Fields(verb)...), "--dry-run")...)
 		if strings.Contains(r.out, "its run waits first: source billing is paused since ") != waits {
 			t.Errorf("%s, of a paused source:\n%s%s", verb, r.out, r.err)
 		}
 	}
-	// How long a sink may be out is said.
+	// The output contains the maximum time that a sink may be down.
 	if err := breaker.New(pool).Open(t.Context(), "finance", breaker.Failures{Reason: "answered 503"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.pawl(t, "events", "retry", "evt_parked", "--dry-run"); !regexp.MustCompile(`waits first: finance has been down since \S+: answered 503; if it stays down beyond \S+, the time of the last attempt, the run parks as dead`).MatchString(r.out) {
-		t.Errorf("retry, with a sink that is out:\n%s%s", r.out, r.err)
+	if r := s.pawl(t, "events", "retry", "evt_parked", "--dry-run"); !regexp.MustCompile(`waits first: finance has been down since \S+: answered 503; if the sink stays down until the last attempt at \S+, the run parks with the status dead`).MatchString(r.out) {
+		t.Errorf("retry, with a sink that is down:\n%s%s", r.out, r.err)
 	}
-	// A verb that would be refused says so, and what works.
+	// The dry run of a refused verb reports the refusal and the verbs that work.
 	if r := s.pawl(t, "events", "approve", "evt_parked", "--dry-run"); r.code != exitFailed || !strings.Contains(r.out, "approve would be refused") || !strings.Contains(r.out, "events retry evt_parked") {
 		t.Errorf("refused: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	type preview struct {
-		Effects []struct{ Kind, Will, Waits_for string }
+		Effects []struct{ Kind, Forecast, Waits_for string }
 		Outcome string
 	}
-	if got := decode[preview](t, s.pawl(t, "events", "run", "evt_ignored", "--dry-run", "--json")); len(got.Effects) != 4 || got.Outcome != "processed" ||
-		!slices.ContainsFunc(got.Effects, func(e struct{ Kind, Will, Waits_for string }) bool {
-			return e.Kind == "receipt-email" && e.Will == "runs_later" && strings.HasPrefix(e.Waits_for, "email is paused")
+	if got := decode[preview](t, s.pawl(t, "events", "start", "evt_ignored", "--dry-run", "--json")); len(got.Effects) != 4 || got.Outcome != "processed" ||
+		!slices.ContainsFunc(got.Effects, func(e struct{ Kind, Forecast, Waits_for string }) bool {
+			return e.Kind == "receipt-email" && e.Forecast == "runs_later" && strings.HasPrefix(e.Waits_for, "email is paused")
 		}) {
 		t.Errorf("as JSON: %s", fmt.Sprint(got))
 	}
 }
 
-// A dry run of a hold shows what its run of the clock would do, and what the account may use then; it changes no row.
+// A dry run of a hold lists the effects of its scheduled action and the access afterwards. It changes no row.
 func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 0)
@@ -262,14 +262,14 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		before := l.everyRow()
 		r := s.pawl(t, "accounts", tt.verb, "acct-held", "--dry-run")
 		for _, want := range []string{"Preview: " + tt.verb + "-account of acct-held. Nothing was changed.", "will run provision-workspace", tt.letter, tt.when + tt.then} {
-			if r.code != 0 || !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) { // columns fit their longest cell
+			if r.code != 0 || !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) { // columns are as wide as their longest cell
 				t.Errorf("%s: exit %d, want %q:\n%s%s", tt.verb, r.code, want, r.out, r.err)
 			}
 		}
 		if after := l.everyRow(); !maps.Equal(before, after) {
 			t.Errorf("a dry run of %s has written", tt.verb)
 		}
-		if r := s.pawl(t, "accounts", tt.verb, "acct-held", "--why", "stolen cards"); r.code != 0 || !strings.Contains(r.out, tt.then) {
+		if r := s.pawl(t, "accounts", tt.verb, "acct-held", "--reason", "stolen cards"); r.code != 0 || !strings.Contains(r.out, tt.then) {
 			t.Errorf("%s: exit %d: %s%s", tt.verb, r.code, r.out, r.err)
 		}
 	}
@@ -278,16 +278,16 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	}
 }
 
-// What can be done instead is to be pasted: a command on each line, with the configuration of this call.
+// The alternatives can be pasted: one command per line, with the configuration of this call.
 func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	a := newApp(stdio{out: &out}, nil)
 	a.configFile = "own.yaml"
-	err := emit(a, &operator.Preview{
+	err := emit(a, &decide.Preview{
 		Verb: "replay", Refused: "evt_1 is dead",
-		Choices: []operator.Choice{
-			{Command: []string{"pawl", "events", "retry", "evt_1", "--why", "REASON"}, Does: "tries again"},
+		Choices: []decide.Choice{
+			{Command: []string{"pawl", "events", "retry", "evt_1", "--reason", "REASON"}, Does: "tries again"},
 			{Command: []string{"temporal", "workflow", "cancel"}, Does: "stops it"},
 		},
 	}, writePreview)
@@ -296,20 +296,36 @@ func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 	}
 	want := "replay would be refused: evt_1 is dead\n" +
 		"You can run:\n" +
-		"  pawl --config own.yaml events retry evt_1 --why REASON  # tries again\n" +
-		"  temporal workflow cancel                                # stops it\n"
+		"  pawl --config own.yaml events retry evt_1 --reason REASON  # tries again\n" +
+		"  temporal workflow cancel                                   # stops it\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// Only what will run books anything.
+// A decision prints the same warning as its preview.
+func TestWriteAnswer_WarnsLikeThePreview(t *testing.T) {
+	t.Parallel()
+	const text = "No event of account acme has arrived."
+	for name, write := range map[string]func(*app){
+		"preview": func(a *app) { writePreview(a, &decide.Preview{Verb: "assign", Warning: text}) },
+		"answer":  func(a *app) { writeAnswer(a, &decide.Answer{Verb: "assign", Warning: text}) },
+	} {
+		var out bytes.Buffer
+		write(newApp(stdio{out: &out}, nil))
+		if !strings.HasPrefix(out.String(), "warning: "+text+"\n") {
+			t.Errorf("%s: %q", name, out.String())
+		}
+	}
+}
+
+// Only events that will run book anything.
 func TestTotals_Money_OnlyWhatRunsBooks(t *testing.T) {
 	t.Parallel()
 	counts := map[workflows.Will]int{workflows.WillStay: 2, workflows.WillRun: 1, workflows.WillSkip: 1}
-	var money []operator.Sum
+	var money []decide.Sum
 	for _, will := range []workflows.Will{workflows.WillStay, workflows.WillRun, workflows.WillSkip} {
-		money = append(money, operator.Sum{Will: will, Currency: "usd", Amount: 4900})
+		money = append(money, decide.Sum{Will: will, Currency: "usd", Amount: 4900})
 	}
 	want := "done, stays: 2 (booked 49.00 USD); will run: 1 (books 49.00 USD); will be skipped: 1 (49.00 USD)"
 	if got := tables.Totals(counts, money); got != want {

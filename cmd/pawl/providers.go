@@ -76,18 +76,18 @@ type providerReport struct {
 	Object     string `json:"object"`
 	OccurredAt string `json:"occurred_at"`
 	Mode       string `json:"mode"`
-	// Identity is how an event is identified if its ID is not part of the signed body.
+	// Identity is the rule that decides which deliveries are one event if the signed body contains no event ID.
 	Identity webhook.Identity `json:"identity"`
 	Dedupe   string           `json:"dedupe"`
-	// Durations are in seconds. 0 means that the provider documents none.
+	// Durations are in seconds. 0 means that the provider documents no value.
 	AnswerWithin float64 `json:"answer_within_s"`
 	Retries      string  `json:"retries"`
 	RetryFor     float64 `json:"retry_for_s"`
 	Disables     string  `json:"disables"`
-	// BodyLimit is the default limit in bytes.
+	// BodyLimit is the default maximum size of a body in bytes.
 	BodyLimit int64   `json:"body_limit"`
 	Tolerance float64 `json:"tolerance_s"`
-	// Options explains each option.
+	// Options maps each option to its explanation.
 	Options map[string]string `json:"options"`
 }
 
@@ -101,13 +101,13 @@ func providersCommand(a *app) *cobra.Command {
 			case a.JSON && markdown:
 				return usagef("--json and --markdown: use one of them")
 			case markdown:
-				return writeProviderTable(a.out, all)
+				return writeProviderPage(a.out, all)
 			}
 			reports := make([]providerReport, len(all))
 			for i, p := range all {
 				reports[i] = reportProvider(p)
 			}
-			heads := "PROVIDER|VERIFIED|EVENT IS|ANSWER WITHIN|RETRIES FOR"
+			heads := "PROVIDER|SIGNATURE|IDENTITY OF AN EVENT|ANSWER WITHIN|RETRIES FOR"
 			rows := output.Rows(heads, all, func(p webhook.Provider) []any {
 				c := p.Contract
 				return []any{p.Name, c.Scheme, c.Dedupe, output.Span(c.AnswerWithin), output.Span(c.RetryFor)}
@@ -116,7 +116,7 @@ func providersCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false,
-		"write the whole table as Markdown, the content of docs/providers.md")
+		"write the contracts as Markdown, the content of docs/providers.md")
 	return cmd
 }
 
@@ -140,58 +140,62 @@ func reportProvider(p webhook.Provider) providerReport {
 // bodyLimit returns the default limit of a body in bytes.
 func bodyLimit(c webhook.Contract) int64 { return cmp.Or(c.BodyLimit, 1<<20) }
 
-func writeProviderTable(w io.Writer, all []webhook.Provider) error {
+func writeProviderPage(w io.Writer, all []webhook.Provider) error {
 	var b strings.Builder
 	b.WriteString(`# Providers
 
-Written by ` + "`pawl providers --markdown`" + ` from the contracts in the code; a test keeps it fresh.
+This page is the output of ` + "`pawl providers --markdown`" + `, and a test keeps it up to date. It describes the deliveries of each provider. "Not published" means that the provider's documentation does not contain the value. "Unconfirmed" means that we found the value only in other sources.
 
-| provider | verified | an event's identity | clock | answer within | tries again | gives up |
-|---|---|---|---|---|---|---|
-`)
-	for _, p := range all {
-		c := p.Contract
-		identity := c.Dedupe
-		if by := c.Identify(webhook.Event{}); by != webhook.ByID && strings.Contains(c.ID, "header") {
-			identity += "; the ID is not signed, so the same bytes under another one are a suspected replay"
-			if by == webhook.ByBytes {
-				identity += ", and other bytes under it are another event"
-			}
-		}
-		clock := "not timed"
-		if c.Tolerance > 0 {
-			clock = "± " + output.Span(c.Tolerance)
-		}
-		writeCells(&b, "`"+p.Name+"`", c.Scheme, identity, clock, cmp.Or(output.Span(c.AnswerWithin), "not published"),
-			c.Retries, c.Disables)
-	}
-	b.WriteString(`
-## Places of the fields
+## Unsigned IDs
 
-| provider | event ID | type | account | object | occurred at | mode | body limit |
-|---|---|---|---|---|---|---|---|
-`)
-	for _, p := range all {
-		c := p.Contract
-		limit := fmt.Sprintf("%g MiB", float64(bodyLimit(c))/(1<<20))
-		writeCells(&b, "`"+p.Name+"`", c.ID, c.Type, c.Account, c.Object, c.OccurredAt, cmp.Or(c.Mode, "the source's"),
-			limit)
-	}
-	b.WriteString(`
+Some providers send the ID of an event in a header that the signature does not cover. An attacker who has captured a delivery can send the same bytes with another ID. pawl stores such a delivery as a [suspected replay](intake.md#events-that-are-stored-but-not-run). If other bytes arrive with a known ID, pawl stores them as another event, unless the provider's section states otherwise.
+
 ## Options
 
-A source of the provider can have these under [` + "`sources.NAME.options`" + `](configuration.md#sources). A place is ` + "`header:NAME`" + ` or a JSON pointer into the body.
-
-| provider | option | effect |
-|---|---|---|
+You set the options of a provider in [` + "`sources.NAME.options`" + `](configuration.md#sources). The value of some options is a place in the delivery: ` + "`header:NAME`" + ` is a header, and a JSON pointer such as ` + "`/data/id`" + ` is a field of the body.
 `)
 	for _, p := range all {
-		for _, name := range slices.Sorted(maps.Keys(p.Contract.Options)) {
-			writeCells(&b, "`"+p.Name+"`", "`"+name+"`", p.Contract.Options[name])
-		}
+		writeProvider(&b, p)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func writeProvider(b *strings.Builder, p webhook.Provider) {
+	c := p.Contract
+	fmt.Fprintf(b, "\n## `%s`\n\n| | |\n|---|---|\n", p.Name)
+	clock := "none, because the signed text contains no time"
+	if c.Tolerance > 0 {
+		clock = "pawl refuses a delivery if its signed time differs from the time of receipt by more than " +
+			output.Span(c.Tolerance)
+	}
+	identity := c.Dedupe
+	if by := c.Identify(webhook.Event{}); by != webhook.ByID && strings.Contains(c.ID, "header") {
+		identity += ". The header with the ID is [not signed](#unsigned-ids)"
+		if by == webhook.ByIDOrBytes {
+			identity += ", but other bytes with the same ID are the same event"
+		}
+	}
+	writeCells(b, "Signature", c.Scheme)
+	writeCells(b, "Clock check", clock)
+	writeCells(b, "Identity of an event", identity)
+	writeCells(b, "Event ID", c.ID)
+	for _, field := range [][2]string{{"Event type", c.Type}, {"Account", c.Account}, {"Object ID", c.Object},
+		{"Time of the event", c.OccurredAt}} {
+		writeCells(b, field[0], cmp.Or(field[1], "not sent"))
+	}
+	writeCells(b, "Mode", cmp.Or(c.Mode, "not sent; pawl uses the `mode` of the source"))
+	answer := "not published"
+	if c.AnswerWithin > 0 {
+		answer = "the provider waits " + output.Span(c.AnswerWithin) + " for an answer"
+	}
+	writeCells(b, "Timeout", answer)
+	writeCells(b, "Retries", c.Retries)
+	writeCells(b, "Disables the endpoint", c.Disables)
+	writeCells(b, "Maximum body", fmt.Sprintf("%g MiB", float64(bodyLimit(c))/(1<<20)))
+	for _, name := range slices.Sorted(maps.Keys(c.Options)) {
+		writeCells(b, "Option `"+name+"`", c.Options[name])
+	}
 }
 
 func writeCells(b *strings.Builder, cells ...string) {

@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
@@ -17,72 +18,113 @@ import (
 type rebuildReport struct {
 	Differences []rebuild.Difference `json:"differences"`
 	// Folded is the number of objects that were recomputed and written. It is 0 for a check.
-	Folded int `json:"folded"`
+	Folded int `json:"computed"`
 	// Left holds the differences that remain after a repair.
-	Left []rebuild.Difference `json:"left"`
+	Left []rebuild.Difference `json:"remaining"`
 
 	scope    billing.Scope
 	repaired bool
 }
 
+// rebuilding holds the arguments of pawl rebuild.
+type rebuilding struct {
+	rereading
+	check, fromPayloads bool
+	account             string
+}
+
 func rebuildCommand(a *app) *cobra.Command {
-	var check bool
-	var account, mode string
-	d := decision{Decision: operator.Decision{Verb: operator.VerbRebuild}}
+	r := rebuilding{rereading: rereading{decision: decision{Decision: decide.Decision{Verb: rules.Rebuild.Name}}}}
 	cmd := &cobra.Command{
-		Use:   "rebuild --check | --apply ACCOUNT --mode MODE --why REASON",
-		Short: "Compare the billing rows with the facts, and repair the rows of an account", Args: noArgument,
+		Use:   "rebuild {--check | --apply ACCOUNT --mode MODE | --from-payloads [ACCOUNT...]} --reason REASON",
+		Short: "Compare the billing rows with the facts, and repair them",
 		Long: `Recompute the rows of accounts, subscriptions, invoices and grants from the facts, and list the rows that differ.
 --check changes and locks nothing. You can run it at any time. It skips changes of a scheduled action that is due and has
 not run yet.
 
---apply writes the recomputed rows of one account. It first prints the differences; --dry-run stops there. The audit trail
-records who repaired the rows and why.
+--apply writes the recomputed rows of one account. It first prints the differences; --dry-run stops there.
 
-Exit code 0 if there is no difference or all were repaired, otherwise 1.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			scope := billing.Scope{Mode: mode, Account: account}
-			switch {
-			case check == (account != ""):
-				return usagef("rebuild needs one of --check and --apply ACCOUNT")
-			case check && mode != "":
-				return usagef("--mode needs --apply: a check reads both modes")
-			case account != "" && mode == "":
-				return usagef("--apply needs --mode live or --mode test")
-			case account != "":
-				if err := d.accountable(a, "rebuild --apply"); err != nil {
+--from-payloads parses the stored payloads of some accounts, or of all accounts, again with the current parser. The
+command prints the facts that change and the affected accounts, and asks. It then appends the new facts, which replace the
+facts of the first parse, and a job recomputes the accounts. Fetched facts stay. A complete fact is never replaced by an
+incomplete one. The command names the events without a payload and the thin events, and keeps their facts. The job updates
+workspaces and features and publishes access.changed. It books no entry, sends no email and opens no onboarding task.
+
+The audit trail records who repaired the rows and why.
+
+Exit code 1 if --check or a dry run finds a difference, or if a difference remains after a repair, otherwise 0.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if r.fromPayloads {
+				return nil
+			}
+			return noArgument(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := r.validate(cmd); err != nil {
+				return err
+			}
+			if r.fromPayloads {
+				return r.reread(cmd, a, args)
+			}
+			if !r.check {
+				if err := r.accountable(a, "rebuild --apply"); err != nil {
 					return err
 				}
 			}
-			d.Target, d.dryRun = account, d.dryRun || check
+			r.Target, r.dryRun = r.account, r.dryRun || r.check
 			return a.withSession(cmd.Context(), 0, a.configToAsk, func(ctx context.Context, s *session) error {
-				return rebuildRows(ctx, s, scope, d)
+				return rebuildRows(ctx, s, billing.Scope{Mode: r.mode, Account: r.account}, r.decision)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "compare everything")
-	cmd.Flags().StringVar(&account, "apply", "", "the `account` to repair")
-	modeFlag(cmd, &mode, "the account's mode: live or test")
-	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what --apply would change")
-	d.flags(cmd, "why, for the audit trail (required with --apply)")
+	cmd.Flags().BoolVar(&r.check, "check", false, "compare everything")
+	cmd.Flags().StringVar(&r.account, "apply", "", "the `account` to repair")
+	cmd.Flags().BoolVar(&r.fromPayloads, "from-payloads", false, "parse stored payloads again")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the changes and change nothing")
+	r.rereading.flags(cmd)
+	r.decision.flags(cmd, "the reason, for the audit trail (required without --check)")
 	return cmd
 }
 
+// validate returns an error if the flags do not fit together.
+func (r *rebuilding) validate(cmd *cobra.Command) error {
+	chosen := 0
+	for _, is := range []bool{r.check, r.account != "", r.fromPayloads} {
+		if is {
+			chosen++
+		}
+	}
+	switch {
+	case chosen != 1:
+		return usagef("rebuild needs one of --check, --apply ACCOUNT and --from-payloads")
+	case r.check && r.mode != "":
+		return usagef("--mode needs --apply or --from-payloads: a check reads both modes")
+	case r.account != "" && r.mode == "":
+		return usagef("--apply needs --mode live or --mode test")
+	}
+	for _, name := range payloadFlags {
+		if !r.fromPayloads && cmd.Flags().Changed(name) {
+			return usagef("--%s needs --from-payloads", name)
+		}
+	}
+	return nil
+}
+
 func rebuildRows(ctx context.Context, s *session, scope billing.Scope, d decision) error {
-	found, err := operator.CheckRows(ctx, s.db, scope, s.Policy, s.folded())
+	found, err := rules.CheckRows(ctx, s.db, scope, s.Policy, s.folded())
 	if err != nil {
 		return err
 	}
 	report := rebuildReport{Differences: append([]rebuild.Difference{}, found...), Left: []rebuild.Difference{},
 		scope: scope}
 	if !d.dryRun && len(found) > 0 {
-		d.Found = &operator.Drift{Scope: scope, Differences: found}
+		d.Found = &rules.Drift{Scope: scope, Differences: found}
 		answer, err := s.Decide(ctx, d.Decision)
 		if err != nil {
 			return err
 		}
-		report.repaired, report.Folded = true, answer.Result.(*operator.RebuildResult).Folded
-		left, err := operator.CheckRows(ctx, s.db, scope, s.Policy, nil)
+		report.repaired, report.Folded = true, answer.Result.(*rules.RebuildResult).Folded
+		left, err := rules.CheckRows(ctx, s.db, scope, s.Policy, nil)
 		if err != nil {
 			return err
 		}
@@ -110,7 +152,7 @@ func writeRebuild(a *app, r rebuildReport) {
 		scope = billing.Scope{Account: "ACCOUNT", Mode: "MODE"}
 	}
 	text := fmt.Sprintf("%s; repair with: %s", output.Plural(len(r.Differences), "difference"),
-		a.commandLine("rebuild --apply "+operator.ShellWord(scope.Account)+" --mode "+scope.Mode+" --why REASON"))
+		a.commandLine("rebuild --apply "+decide.ShellWord(scope.Account)+" --mode "+scope.Mode+" --reason REASON"))
 	switch {
 	case r.repaired && len(r.Left) == 0:
 		text = fmt.Sprintf("%s repaired, from %s", output.Plural(len(r.Differences), "difference"),

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/source"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing/account"
@@ -27,9 +29,9 @@ type reconciling struct {
 }
 
 func reconcile(a *app) *cobra.Command {
-	r := reconciling{decision: decision{Decision: operator.Decision{Verb: operator.VerbReconcile}}}
+	r := reconciling{decision: decision{Decision: decide.Decision{Verb: accounts.Reconcile.Name}}}
 	cmd := &cobra.Command{
-		Use:   "reconcile ACCOUNT|--all --why REASON",
+		Use:   "reconcile ACCOUNT|--all --reason REASON",
 		Short: "Compare accounts with the current state at Stripe, and repair them",
 		Long: `Fetch the objects of an account's customers from Stripe with the api_key of the source: the customer, all
 subscriptions (also ended ones), invoices, credit notes, paid checkouts without an invoice, and the refunds, disputes and
@@ -38,7 +40,7 @@ the newest hundred charges; it names everything that it left out. It prints the 
 
 After a confirmation (or with --yes) it stores the fetched objects as facts and starts a run for each object. The runs
 update the rows, the workspace and the finance entries with the keys of the original events, so that no effect happens
-twice. The runs send no email. To send the emails of a lost event, file the event with pawl gaps.
+twice. The runs send no email. To send the emails of a lost event, file the event with pawl events backfill.
 
 The command also compares the sum of the finance entries with Stripe's balance, for each currency: charges, refunds and
 disputes, before fees. It prints a difference with the objects that differ. It books no entry for the difference; check
@@ -48,10 +50,11 @@ ACCOUNT is your ID of the account, or the provider's ID of one of its customers,
 the ID of a customer that pawl has no event of.
 
 --all compares every account that has access or anything open, as a job. The job uses at most half of the source's
-api_rate. pawl jobs show has the result of each account: equal, repaired, or a question for a person, for example because
+api_rate_limit. pawl jobs show has the result of each account: equal, repaired, or a question for a person, for example because
 Stripe does not return a customer. With an api_key, a schedule does the same once per policy.reconcile.
 
-Exit code 0 if there is no difference or the differences were filed, otherwise 1.`,
+Exit code 0 if there is no difference or the differences were filed, otherwise 1. If nothing was compared, the exit
+code is 1 and the last line has the reason.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if r.all {
 				return noArgument(cmd, args)
@@ -62,8 +65,8 @@ Exit code 0 if there is no difference or the differences were filed, otherwise 1
 			if err := r.accountable(a, "reconcile"); err != nil {
 				return err
 			}
-			if len(r.Request) > operator.MaxRequest {
-				return usagef("--request-id: use %d bytes at most", operator.MaxRequest)
+			if len(r.Request) > decide.MaxRequest {
+				return usagef("--request-id: use %d bytes at most", decide.MaxRequest)
 			}
 			if r.all {
 				return r.runAll(cmd.Context(), a)
@@ -80,26 +83,33 @@ Exit code 0 if there is no difference or the differences were filed, otherwise 1
 	cmd.Flags().Float64Var(&r.rate, "rate", 1, "with --all, the highest number of accounts per second")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the differences and change nothing")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "repair without a confirmation")
-	r.flags(cmd, "why, for the audit trail (required without --dry-run)")
+	r.flags(cmd, "the reason, for the audit trail (required without --dry-run)")
 	return cmd
 }
 
 // runAll starts the job for all accounts. A dry run prints the number of accounts.
 func (r *reconciling) runAll(ctx context.Context, a *app) error {
-	var made *operator.NewJob
+	var made *decide.NewJob
 	none, of := true, ""
 	err := a.deciding(ctx, func(ctx context.Context, s *session) (err error) {
-		if s.Asked, err = process.Asked(s.cfg, providers(), s.db, s.receipts); err != nil {
+		watched, err := process.Watched(s.cfg, providers(), s.db, s.receipts)
+		if err != nil {
 			return err
 		}
-		if made, err = s.ReconcileAll(ctx, account.Uncompared{Touched: r.since}, r.source); err != nil {
+		s.APIs = source.APIs(watched)
+		if made, err = accounts.ReconcileAll(ctx, s.Operator, account.Uncompared{Touched: r.since},
+			r.source); err != nil {
 			return err
 		}
 		if !r.since.IsZero() {
 			made.Filter["since"] = r.since.Format(time.RFC3339)
 		}
 		n := len(made.Others)
-		if none, of = r.dryRun || n == 0, output.Plural(n, "account"); !none {
+		if n == 0 {
+			return fmt.Errorf("nothing was compared: no account%s has access or an open subscription, invoice or dispute",
+				r.changed())
+		}
+		if none, of = r.dryRun, output.Plural(n, "account"); !none {
 			return nil
 		}
 		return emit(a, map[string]int{"accounts": n}, func(a *app, _ map[string]int) {
@@ -112,6 +122,14 @@ func (r *reconciling) runAll(ctx context.Context, a *app) error {
 	return a.startJob(ctx, r.decision, made, "This job would compare "+of+" with Stripe and repair the differences.")
 }
 
+// changed describes the accounts that --since selects.
+func (r *reconciling) changed() string {
+	if r.since.IsZero() {
+		return ""
+	}
+	return " that changed since " + r.since.Format(time.RFC3339)
+}
+
 // run compares one account with Stripe. After a confirmation it files the differences.
 func (r *reconciling) run(ctx context.Context, s *session, source string) error {
 	api, err := process.StripeAPI(source, s.cfg.Sources[source], quota.New(s.db))
@@ -119,7 +137,7 @@ func (r *reconciling) run(ctx context.Context, s *session, source string) error 
 		return err
 	}
 	tell := s.progress()
-	found, err := (&operator.Reconciler{
+	found, err := (&accounts.Reconciler{
 		DB: s.db, API: api.With(patience), Source: source, Policy: s.Policy, Request: r.Request,
 		Told: func(customer string, n int) { tell("%s: %s to compare", customer, output.Plural(n, "object")) },
 	}).Compare(ctx, r.Target, r.mode)
@@ -142,12 +160,14 @@ func (r *reconciling) run(ctx context.Context, s *session, source string) error 
 }
 
 // writeDifferences prints the differences, and the verdict in the last line.
-func writeDifferences(a *app, r *operator.Reconciliation) {
-	for _, id := range slices.Sorted(maps.Keys(r.LeftOut)) {
-		fmt.Fprintf(a.err, "%s is left out: %s\n", output.Clean(id), output.Clean(r.LeftOut[id]))
+func writeDifferences(a *app, r *accounts.Reconciliation) {
+	if r.Compared > 0 {
+		for _, line := range omitted(r) {
+			fmt.Fprintln(a.err, output.Clean(line))
+		}
 	}
 	if len(r.Differences) > 0 {
-		a.Table(output.Rows("OBJECT|FIELD|OURS|STRIPE'S", r.Differences, func(d operator.Difference) []any {
+		a.Table(output.Rows("OBJECT|FIELD|OURS|STRIPE'S", r.Differences, func(d accounts.Difference) []any {
 			return []any{d.Object, d.Field, cmp.Or(d.Ours, "-"), cmp.Or(d.Theirs, "-")}
 		}))
 	}
@@ -157,8 +177,16 @@ func writeDifferences(a *app, r *operator.Reconciliation) {
 	fmt.Fprintln(a.out, output.Clean(verdict(r)))
 }
 
+// omitted describes each object that was not compared.
+func omitted(r *accounts.Reconciliation) (lines []string) {
+	for _, id := range slices.Sorted(maps.Keys(r.LeftOut)) {
+		lines = append(lines, id+" is left out: "+r.LeftOut[id])
+	}
+	return lines
+}
+
 // verdict summarizes a comparison in one line.
-func verdict(r *operator.Reconciliation) string {
+func verdict(r *accounts.Reconciliation) string {
 	objects := map[string]bool{}
 	for _, d := range r.Differences {
 		objects[d.Object] = true
@@ -170,8 +198,8 @@ func verdict(r *operator.Reconciliation) string {
 	if len(r.Cash) > 0 {
 		differ = append(differ, "the sums of "+output.Plural(len(r.Cash), "currency"))
 	}
-	if len(r.Customers) == 0 {
-		return "nothing was compared"
+	if r.Compared == 0 {
+		return "nothing was compared" + output.Because(strings.Join(omitted(r), "; "))
 	}
 	compared := fmt.Sprintf(": %s of %s compared", output.Plural(r.Compared, "object"), strings.Join(r.Customers, ", "))
 	if len(differ) == 0 {
@@ -184,13 +212,13 @@ func verdict(r *operator.Reconciliation) string {
 	return strings.Join(differ, " and ") + verb + compared
 }
 
-func writeFiled(a *app, r *operator.Reconciliation) {
+func writeFiled(a *app, r *accounts.Reconciliation) {
 	if len(r.Filed) == 0 {
 		return
 	}
 	fmt.Fprintf(a.out, "\n%s filed; follow with:\n", output.Plural(len(r.Filed), "object"))
 	for _, f := range r.Filed {
 		fmt.Fprintln(a.out,
-			"  "+output.Clean(a.commandLine("events show "+operator.ShellWord(f.EventID))))
+			"  "+output.Clean(a.commandLine("events show "+decide.ShellWord(f.EventID))))
 	}
 }

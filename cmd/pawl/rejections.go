@@ -11,7 +11,8 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	rejections "github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/hmac"
 	"github.com/pawlhq/pawl/ingress/rejected"
@@ -22,13 +23,13 @@ func rejectionsList(a *app) *cobra.Command {
 	var f rejection.Filter
 	cmd := &cobra.Command{Use: "list", Short: "List refused requests, newest first", Args: noArgument}
 	cmd.Flags().StringVar(&f.Source, "source", "", "only requests to this source")
-	return list(a, cmd, listing[operator.Rejection]{
-		read: func(ctx context.Context, s *session, limit int) ([]operator.Rejection, error) {
+	return list(a, cmd, listing[rejections.Shown]{
+		read: func(ctx context.Context, s *session, limit int) ([]rejections.Shown, error) {
 			f.Limit = limit
-			return s.ListRejections(ctx, f)
+			return rejections.List(ctx, s.Operator, f)
 		},
-		table: func(found []operator.Rejection) [][]string {
-			return output.Rows("RECEIVED|SOURCE|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r operator.Rejection) []any {
+		table: func(found []rejections.Shown) [][]string {
+			return output.Rows("RECEIVED|SOURCE|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r rejections.Shown) []any {
 				admitted, why := "", r.Detail
 				if r.AdmittedAt != nil {
 					admitted = "yes"
@@ -45,21 +46,21 @@ func rejectionsList(a *app) *cobra.Command {
 
 // shownRejection is the JSON form of a refused request: field "body" if the body is JSON, otherwise Base64.
 type shownRejection struct {
-	*operator.Rejection
+	*rejections.Shown
 	payload
 }
 
 func rejectionsShow(a *app) *cobra.Command {
 	var request, reveal bool
-	d := decision{Decision: operator.Decision{Verb: operator.VerbRevealRejection}}
+	d := decision{Decision: decide.Decision{Verb: rejections.Reveal.Name}}
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a refused request, masked by default", Args: oneID,
-		Long: `Show a refused request. Body and headers are masked by the rules of pawl events body. A body that is neither JSON nor a
+		Long: `Show a refused request. Body and headers are masked by the rules of pawl events payload. A body that is neither JSON nor a
 form, or that was cut, is not shown.
 
 --reveal shows the whole request without signatures and secrets. --request prints the input of pawl verify --request: the
 whole request with its signatures, without secrets. pawl verify --source adds the secrets. The field claimed_unverified
-has the event that the request claims to be; its signature was not verified. Both flags need --why. The audit trail
+has the event that the request claims to be; its signature was not verified. Both flags need --reason. The audit trail
 records who viewed the request and why.`,
 	}
 	cmd.Flags().BoolVar(&request, "request", false,
@@ -75,7 +76,7 @@ records who viewed the request and why.`,
 		return d.reveals(a, "rejections show", reveal)
 	}
 	return show(a, cmd, func(ctx context.Context, s *session, args []string) (any, error) {
-		r, err := revealed(ctx, s, &d, args[0], request || reveal, s.ShowRejection)
+		r, err := revealed(ctx, s, &d, args[0], request || reveal, rejections.Show)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +88,7 @@ records who viewed the request and why.`,
 			return capture.FileOf(s.cfg, providers(), r.Rejection)
 		}
 		return shownRejection{r, payloadOf(r.Body)}, nil
-	}, func(a *app, shown any) { writeRejection(a, shown.(shownRejection).Rejection) })
+	}, func(a *app, shown any) { writeRejection(a, shown.(shownRejection).Shown) })
 }
 
 // signatureHeaders returns the signature headers from the configuration of hmac sources.
@@ -101,7 +102,7 @@ func signatureHeaders(cfg *config.Config) []string {
 	return names
 }
 
-func writeRejection(a *app, r *operator.Rejection) {
+func writeRejection(a *app, r *rejections.Shown) {
 	rows := [][]string{
 		{"rejection", r.ID},
 		{"received", output.Time(r.ReceivedAt) + " from " + r.RemoteAddr},
@@ -129,7 +130,7 @@ func writeRejection(a *app, r *operator.Rejection) {
 	}
 }
 
-func bodySize(r *operator.Rejection) string {
+func bodySize(r *rejections.Shown) string {
 	if r.Truncated && r.BodySize == 0 {
 		return "not read"
 	}
@@ -143,7 +144,7 @@ func bodySize(r *operator.Rejection) string {
 	case r.Revealed:
 		return size + ", complete"
 	case len(r.Body) == 0:
-		return size + ", cannot be masked: use --reveal --why REASON"
+		return size + ", cannot be masked: use --reveal --reason REASON"
 	}
 	return size + ", masked"
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	rejections "github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/rejected"
@@ -39,7 +39,7 @@ const providersSecret = "whsec_the_one_that_stripe_signs_with"
 type gate struct {
 	http.Handler
 	pool *pgxpool.Pool
-	stop func() // writes what waits to be kept
+	stop func() // writes the buffered rejections
 }
 
 // open reads the stack's configuration, and connects to its database until the test ends.
@@ -104,8 +104,8 @@ func (g gate) post(t *testing.T, path string, in webhook.SignInput) *httptest.Re
 	return w
 }
 
-// The whole story: Stripe signs with a secret that we do not have, an operator sees why, mends it, and
-// takes the request in; twice, and it is one receipt.
+// The whole story: Stripe signs with a secret that pawl does not have, an operator sees the reason, fixes it, and
+// admits the request. A second admission results in the same receipt.
 func TestRejections_ListShowAdmit(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -117,7 +117,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	}
 	g.stop()
 
-	list := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json"))
+	list := decode[[]rejections.Shown](t, s.pawl(t, "rejections", "list", "--json"))
 	if len(list) != 1 || list[0].Class != "no_matching_signature" || list[0].AdmittedAt != nil {
 		t.Fatalf("list: %+v", list)
 	}
@@ -139,16 +139,16 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 		return n
 	}
 	for _, flag := range []string{"--request", "--reveal"} {
-		if r := s.pawl(t, "rejections", "show", id, flag); r.code != exitUsage || !strings.Contains(r.err, "why") || r.out != "" || reveals() != 0 {
+		if r := s.pawl(t, "rejections", "show", id, flag); r.code != exitUsage || !strings.Contains(r.err, "--reason") || r.out != "" || reveals() != 0 {
 			t.Errorf("%s without a reason: exit %d, %s%s", flag, r.code, r.out, r.err)
 		}
 	}
-	if r := s.pawl(t, "rejections", "show", id, "--reveal", "--why", "stripe asks", "--who", "ada"); !strings.Contains(r.out, "ada@example.com") || strings.Contains(r.out, "v1=") || reveals() != 1 {
+	if r := s.pawl(t, "rejections", "show", id, "--reveal", "--reason", "stripe asks", "--as", "ada"); !strings.Contains(r.out, "ada@example.com") || strings.Contains(r.out, "v1=") || reveals() != 1 {
 		t.Errorf("revealed: exit %d, %d times in the audit trail\n%s%s", r.code, reveals(), r.out, r.err)
 	}
 
-	// As a file it can be checked again, by itself: the source's secret is not the one, until it is mended.
-	printed := s.pawl(t, "rejections", "show", id, "--request", "--why", "stripe asks", "--who", "ada")
+	// The printed request can be verified separately. It fails with the source's secret until the secret is fixed.
+	printed := s.pawl(t, "rejections", "show", id, "--request", "--reason", "stripe asks", "--as", "ada")
 	if n := reveals(); n != 2 {
 		t.Errorf("--request: %d reveals in the audit trail, want 2", n)
 	}
@@ -174,17 +174,17 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 		}
 	}
 
-	// Not mended: it stays out, and says why.
-	r := s.pawl(t, "rejections", "admit", id, "--why", "try")
+	// Not fixed yet: the request is not admitted, and the reason is printed.
+	r := s.pawl(t, "rejections", "admit", id, "--reason", "try")
 	if r.code != 1 || !strings.Contains(r.err, "still refused") {
 		t.Errorf("admit before it is mended: exit %d, %s", r.code, r.err)
 	}
 	mended := s.with("SECRET", providersSecret)
-	if r := mended.pawl(t, "rejections", "admit", id); r.code != 2 || !strings.Contains(r.err, "why") {
+	if r := mended.pawl(t, "rejections", "admit", id); r.code != 2 || !strings.Contains(r.err, "--reason") {
 		t.Errorf("admit without a reason: exit %d, %s", r.code, r.err)
 	}
-	admit := func() answerOf[operator.Admission] {
-		return decode[answerOf[operator.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--why", "secret mended", "--who", "ada", "--request-id", "one", "--json"))
+	admit := func() answerOf[rejections.Admission] {
+		return decode[answerOf[rejections.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--reason", "secret mended", "--as", "ada", "--request-id", "one", "--json"))
 	}
 	first := admit().Result
 	var before, after string
@@ -198,7 +198,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	if err := g.pool.QueryRow(t.Context(), deliveries).Scan(&after); err != nil || after != before {
 		t.Errorf("repeated, deliveries and duplicates are %s, %v; want %s", after, err, before)
 	}
-	second := decode[answerOf[operator.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--why", "again", "--who", "ada", "--json")).Result
+	second := decode[answerOf[rejections.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--reason", "again", "--as", "ada", "--json")).Result
 	if len(first.Receipts) != 1 || first.Receipts[0].Duplicate || first.Receipts[0].Status != receipt.Received || first.Receipts[0].EventID != "evt_1" {
 		t.Errorf("first: %+v", first)
 	}
@@ -216,15 +216,14 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 		t.Error(err)
 	}
 	if r := s.pawl(t, "events", "show", "evt_1"); !strings.Contains(r.out, "operator-admit") || !strings.Contains(r.out, "ada: secret mended") {
-		t.Errorf("the event does not say who let it in, and why:\n%s", r.out)
+		t.Errorf("the event does not show who admitted it and the reason:\n%s", r.out)
 	}
-	if list := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json")); list[0].AdmittedAt == nil {
-		t.Error("the rejection does not say that it was admitted")
+	if list := decode[[]rejections.Shown](t, s.pawl(t, "rejections", "list", "--json")); list[0].AdmittedAt == nil {
+		t.Error("the rejection does not show that it was admitted")
 	}
 }
 
-// A signature is not shown, whatever its header is called: PayPal's says "sig", and that of hmac is the
-// configuration's.
+// A signature is never shown, under any header name: PayPal's contains "sig", and the header of hmac is configured.
 func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -248,7 +247,7 @@ func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
 	for _, args := range [][]string{{"rejections", "show", id}, {"rejections", "show", id, "--json"}} {
 		for _, plain := range []bool{false, true} {
 			if plain {
-				args = append(args, "--reveal", "--why", "a test")
+				args = append(args, "--reveal", "--reason", "a test")
 			}
 			r := s.pawl(t, args...)
 			if r.code != 0 || strings.Contains(r.out, "hush") || strings.Contains(r.out, "plain") != plain {
@@ -258,7 +257,7 @@ func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
 	}
 }
 
-// A request of last week is verified against its own receive time, and a changed one never gets in.
+// A request of last week is verified with its own receive time, and a changed request is never admitted.
 func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -295,14 +294,14 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 		unsigned.ID:                            "missing_header: header Stripe-Signature is missing\n", // once
 		"00000000-0000-7000-8000-000000000009": "no rejection",
 	} {
-		if r := s.pawl(t, "rejections", "admit", id, "--why", "try"); r.code != 1 || !strings.Contains(r.err, says) {
-			t.Errorf("%s: exit %d, %q; want it to say %q", id, r.code, r.err, says)
+		if r := s.pawl(t, "rejections", "admit", id, "--reason", "try"); r.code != 1 || !strings.Contains(r.err, says) {
+			t.Errorf("%s: exit %d, %q; want %q in the output", id, r.code, r.err, says)
 		}
 	}
 	if r := s.pawl(t, "rejections", "show", unread.ID); !strings.Contains(r.out, "not read") {
 		t.Errorf("show of a body that was not read:\n%s", r.out)
 	}
-	admission := decode[answerOf[operator.Admission]](t, s.pawl(t, "rejections", "admit", kept.ID, "--why", "mended", "--json")).Result
+	admission := decode[answerOf[rejections.Admission]](t, s.pawl(t, "rejections", "admit", kept.ID, "--reason", "mended", "--json")).Result
 	if len(admission.Receipts) != 1 || admission.Receipts[0].EventID != "evt_old" {
 		t.Errorf("admission %+v", admission)
 	}
@@ -312,7 +311,7 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	}
 }
 
-// A body that is neither JSON nor a form is shown to nobody who has not asked for it.
+// A body that is neither JSON nor a form is shown only on request.
 func TestRejections_Show_NotMaskable(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -338,7 +337,7 @@ func TestRejections_Show_NotMaskable(t *testing.T) {
 		if r := s.pawl(t, "rejections", "show", id); r.code != 0 || !strings.Contains(r.out, size) || strings.Contains(r.out, "Ada") || strings.Contains(r.out, "日") || strings.Contains(r.out, "caf") {
 			t.Errorf("masked: exit %d, want %q:\n%.400s%s", r.code, size, r.out, r.err)
 		}
-		whole := s.pawl(t, "rejections", "show", id, "--reveal", "--why", "a test")
+		whole := s.pawl(t, "rejections", "show", id, "--reveal", "--reason", "a test")
 		switch {
 		case strings.HasPrefix(body, "caf"):
 			if !strings.Contains(whole.out, "not text") || strings.Contains(whole.out, "\xe9") {
@@ -350,8 +349,7 @@ func TestRejections_Show_NotMaskable(t *testing.T) {
 	}
 }
 
-// Why a kept request is refused again is looked for at the URL that was called, without a query where
-// there was none.
+// The reason for another rejection is determined with the original URL, without a query if there was none.
 func TestReverifier_URLSigned_Explained(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
@@ -372,14 +370,14 @@ func TestReverifier_URLSigned_Explained(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = capture.Reverifier(cfg, providers())(t.Context(), rejection.Rejection{Source: "calls", Method: http.MethodPost, Query: query, Header: out.Header, Body: out.Body, ReceivedAt: time.Now()})
-		if err == nil || !strings.Contains(err.Error(), "ended 2020-01-01") {
+		if err == nil || !strings.Contains(err.Error(), "expired 2020-01-01") {
 			t.Errorf("query %q: %v; want the secret's end", query, err)
 		}
 	}
 }
 
-// GitLab's token is a password that stands in each request. What is kept of a refused one is its hash: that verifies
-// again when the mistake is mended, and opens nothing for whoever reads the database.
+// GitLab's token is a password in each request. Only its hash is stored with a rejected request. The hash is enough to
+// verify the request after the fix, and useless to a reader of the database.
 func TestRejections_Token_KeptAsHash_StillAdmitted(t *testing.T) {
 	t.Parallel()
 	const token = "glwt-abcdefghijklmnopqrstuvw"
@@ -399,11 +397,11 @@ func TestRejections_Token_KeptAsHash_StillAdmitted(t *testing.T) {
 	}
 	g.stop()
 	mended := s.with("SECRET", token)
-	id := decode[[]operator.Rejection](t, s.pawl(t, "rejections", "list", "--json"))[0].ID
-	if r := s.pawl(t, "rejections", "admit", id, "--why", "try"); r.code != 1 || !strings.Contains(r.err, "no_matching_signature") {
+	id := decode[[]rejections.Shown](t, s.pawl(t, "rejections", "list", "--json"))[0].ID
+	if r := s.pawl(t, "rejections", "admit", id, "--reason", "try"); r.code != 1 || !strings.Contains(r.err, "no_matching_signature") {
 		t.Errorf("admit before it is mended: exit %d, %s", r.code, r.err)
 	}
-	admission := decode[answerOf[operator.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--why", "mended", "--json")).Result
+	admission := decode[answerOf[rejections.Admission]](t, mended.pawl(t, "rejections", "admit", id, "--reason", "mended", "--json")).Result
 	if len(admission.Receipts) != 1 || admission.Receipts[0].EventID != "d-1" || admission.Receipts[0].Type != "Push Hook" {
 		t.Errorf("admission %+v", admission)
 	}
@@ -424,7 +422,7 @@ func TestRejections_Token_KeptAsHash_StillAdmitted(t *testing.T) {
 	}
 	for name, secret := range map[string]string{"the token": token, "the token in base64": base64.StdEncoding.EncodeToString([]byte(token)), "the token in hex": hex.EncodeToString([]byte(token))} {
 		if strings.Contains(held, secret) {
-			t.Errorf("%s stands in the database: %s", name, held)
+			t.Errorf("%s is in the database: %s", name, held)
 		}
 	}
 }

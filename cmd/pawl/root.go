@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/parameter"
-	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -83,6 +83,9 @@ func run(ctx context.Context, args []string, io stdio, env func(string) (string,
 	case errors.Is(err, output.ErrFailed):
 		return exitFailed
 	case errors.As(err, &usage) || !started:
+		if cmd.Hidden {
+			cmd = root
+		}
 		fmt.Fprintf(a.err, "pawl: %v (see %s --help)\n", err, cmd.CommandPath())
 		return exitUsage
 	}
@@ -122,9 +125,7 @@ func (a *app) root(started *bool) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usagef("%s", ofParser.ReplaceAllString(err.Error(), ""))
-	})
+	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", defaultConfig, "configuration `file`")
 	flags.BoolVar(&a.JSON, "json", false, "write results as JSON")
@@ -132,6 +133,7 @@ func (a *app) root(started *bool) *cobra.Command {
 	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&a.logFormat, "log-format", "text", "text or json")
 	root.AddCommand(commands(a)...)
+	addRetired(root)
 	strict(root)
 	return root
 }
@@ -243,7 +245,7 @@ func (a *app) load(load func(string, func(string) (string, bool), map[string]web
 	if err != nil {
 		return nil, err
 	}
-	cfg.Warnings = append(cfg.Warnings, unconsumed(cfg)...)
+	cfg.Warnings = append(cfg.Warnings, unrouted(cfg)...)
 	a.warn(cfg, false)
 	return cfg, nil
 }
@@ -261,12 +263,12 @@ func (a *app) warn(cfg *config.Config, fileModes bool) {
 	}
 }
 
-// unconsumed returns a warning for each source without a flow or a consumer for its events.
-func unconsumed(cfg *config.Config) (warnings config.Faults) {
-	for _, name := range report.Unconsumed(cfg) {
-		warnings = append(warnings, config.Fault{Key: "sources." + name + ".relay",
-			Problem: "pawl ignores all events of this source: the provider has no flow and the source relays to no consumer",
-			Fix:     "name a consumer under relay, or remove the source"})
+// unrouted returns a warning for each source without a flow or a destination for its events.
+func unrouted(cfg *config.Config) (warnings config.Faults) {
+	for _, name := range condition.WithoutDestination(cfg) {
+		warnings = append(warnings, config.Fault{Key: "sources." + name,
+			Problem: "pawl ignores all events of this source: the provider has no flow and the source has no destination",
+			Fix:     "add it to destinations.NAME.sources, or remove it"})
 	}
 	return warnings
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// runbook is the state in which the commands of a page in docs/operations run.
+// runbook is the state for the commands of a page in docs/operations.
 type runbook struct {
-	// state has the statements, or the calls of pawl, that make the runbook's situation.
+	// state lists the statements, or the calls of pawl, that create the runbook's situation.
 	state []string
-	// over is in the output of the last command that is run, and gone is not.
+	// over is in the output of the last command, and gone is not.
 	over, gone string
 }
 
-// aReceipt is a row of receipts of source stripe: its ID's last digit, event ID, type, status and reason follow.
+// aReceipt is a row of receipts of source stripe, followed by its ID's last digit, event ID, type, status and reason.
 const aReceipt = `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at)
 	values ('00000000-0000-0000-0000-00000000000`
 
-// mapped brings a meaning into force that is not the file's: it maps a price which that does not. It hits no account,
-// whose fold would need Temporal.
-var mapped = []string{"pawl meaning apply --why before",
-	`insert into meanings (hash, body, proposed_by) select '1f2e3d4c5b6a7988', jsonb_set(body, '{Prices}', '{"price_2DEF": {"Plan": "starter"}}'), 'test' from meanings`,
-	`insert into meaning_switches (hash, who, why) values ('1f2e3d4c5b6a7988', 'test', 'before')`}
+// mapped applies rules that differ from the configuration file: they map one more price. They affect no account,
+// because folding an account requires Temporal.
+var mapped = []string{"pawl rules apply --reason before",
+	`insert into billing_rules (hash, body, proposed_by) select '1f2e3d4c5b6a7988', jsonb_set(body, '{Prices}', '{"price_2DEF": {"Plan": "starter"}}'), 'test' from billing_rules`,
+	`insert into billing_rules_changes (hash, who, why) values ('1f2e3d4c5b6a7988', 'test', 'before')`}
 
-// ordinary is the state of a runbook that only looks: an account, and an event of it that is parked, with its body.
+// ordinary is the state for a runbook that only reads: an account, and a parked event of it with its payload.
 var ordinary = []string{
 	`insert into accounts (id, mode, provider) values ('acme', 'live', 'stripe')`,
 	aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`,
@@ -39,22 +39,21 @@ var runbooks = map[string]runbook{
 	"unmapped-price":      {state: mapped, over: "is active already: nothing changes"},
 	"wrong-price-mapping": {state: mapped, over: "Monday's map was right"},
 	"parser-fault":        {state: []string{`insert into accounts (id, mode, provider) values ('acme', 'live', 'stripe')`}, over: "0 other facts would change"},
-	"status":              {over: "nothing is parked"},
-	"on-call":             {state: []string{aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`}, over: "verdict: It waits for you"},
-	"audit-trail":         {state: []string{"pawl pause source stripe --why x", "pawl resume source stripe --why x"}, over: "unbroken: 2 actions"},
+	"status":              {over: "no problems"},
+	"on-call":             {state: []string{aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`}, over: "verdict: It waits for a decision"},
+	"audit-trail":         {state: []string{"pawl sources pause stripe --reason x", "pawl sources resume stripe --reason x"}, over: "unbroken: 2 actions"},
 	"missing-events":      {state: []string{"pawl send --source stripe --type invoice.paid --event-id evt_lost --undelivered"}, over: "no gap between"},
-	"pause":               {state: []string{"pawl pause sink finance --why x"}, gone: "paused"},
+	"pause":               {state: []string{"pawl sinks pause finance --reason x"}, gone: "paused"},
 	"deploy":              {over: "the database is at version"},
 	"roll-back":           {over: "no difference"},
-	"unhandled-type":      {state: []string{aReceipt + `2', 'stripe', 'stripe', 'live', 'evt_note', 'id', 'credit_note.created', now(), '\x02', 'ignored', 'type_not_wanted', now(), now())`}, gone: "evt_note"},
+	"unhandled-type":      {state: []string{aReceipt + `2', 'stripe', 'stripe', 'live', 'evt_note', 'id', 'credit_note.created', now(), '\x02', 'ignored', 'type_ignored', now(), now())`}, gone: "evt_note"},
 	"invalid-events":      {gone: "paused"},
 	"forged-deliveries": {state: []string{`insert into rejections (id, source, received_at, class, headers, body)
 		values ('01a1fd40-17a9-78f4-af25-d9123448edac', 'stripe', now() - interval '2 hours', 'no_matching_signature', '{}', '')`}, gone: "refused"},
 	"planned-outage": {gone: "paused"},
 }
 
-// The commands of every runbook work in the state that the runbook is about, and the last one shows that the problem is
-// over.
+// The commands of every runbook work in its situation, and the last command shows that the problem is solved.
 func TestRunbooks_Run(t *testing.T) {
 	t.Parallel()
 	block, unsaid := regexp.MustCompile("(?ms)^ *```sh run\n(.*?)^ *```"), regexp.MustCompile("(?m)^ *```sh *$")
@@ -66,7 +65,7 @@ func TestRunbooks_Run(t *testing.T) {
 	for _, file := range files {
 		title, text := strings.TrimSuffix(filepath.Base(file), ".md"), read(t, file)
 		if unsaid.MatchString(text) {
-			t.Errorf("%s has a block that is not run, and does not say why: sh not-run: …", title)
+			t.Errorf("%s has a block that is not run, without a reason: sh not-run: …", title)
 		}
 		blocks := block.FindAllStringSubmatch(text, -1)
 		if len(blocks) == 0 {
@@ -101,7 +100,7 @@ func TestRunbooks_Run(t *testing.T) {
 	}
 }
 
-// step runs a call of pawl, or a statement, which must go well.
+// step runs a call of pawl or a statement, which must succeed.
 func (s stack) step(t *testing.T, conn *pgx.Conn, step string) (r result) {
 	t.Helper()
 	args, calls := pawlArguments(step)
@@ -112,7 +111,7 @@ func (s stack) step(t *testing.T, conn *pgx.Conn, step string) (r result) {
 		return r
 	}
 	if slices.Contains(args, "apply") {
-		args = append(args, "--yes") // in the place of the number that a person types
+		args = append(args, "--yes") // replaces the number that a person types
 	}
 	if r = s.pawl(t, args...); r.code != 0 {
 		t.Errorf("%s: exit %d\n%s%s", step, r.code, r.out, r.err)

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/scenario"
 	"github.com/pawlhq/pawl/cmd/internal/dev/send"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -124,7 +124,7 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	if err := checkDatabase(cmd.Context(), cfg, stage.Pool); err != nil {
 		return err
 	}
-	stage.Began = func(l scenario.Laid) { tellPlay(a, story, l, cfg.Day) }
+	stage.Began = func(l scenario.Laid) { tellPlay(a, story, l, cfg.Dev.Day) }
 	stage.Told = func(m scenario.Moment) { tellMoment(a, m) }
 	result, err := stage.Perform(cmd.Context(), story, f.Params, weather)
 	if err != nil {
@@ -153,7 +153,8 @@ func newStage(a *app, cfg *config.Config, f *sendFlags) (*scenario.Stage, error)
 	}
 	f.Params.Live = f.Live || source.Mode == webhook.Live
 	return &scenario.Stage{
-		Player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}, Shop: shop, Day: cfg.Day,
+		Player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}, Shop: shop,
+		Day:     cfg.Dev.Day,
 		Sandbox: filepath.Join(filepath.Dir(a.configFile), "sandbox"),
 	}, nil
 }
@@ -248,8 +249,8 @@ func sumUp(a *app, r *scenario.Result) {
 		}
 	}
 	fmt.Fprintf(a.out,
-		"show the account with: pawl accounts show %s --mode %s --config %s\n", operator.ShellWord(r.Account),
-		r.Mode, operator.ShellWord(a.configFile))
+		"show the account with: pawl accounts show %s --mode %s --config %s\n", decide.ShellWord(r.Account),
+		r.Mode, decide.ShellWord(a.configFile))
 	if r.Storm == nil {
 		return
 	}

@@ -84,7 +84,7 @@ compare the final states. The command prints the differences; the exit code is 1
 	flags.IntVar(&f.Count, "count", 1, "number of events")
 	flags.IntVar(&f.duplicates, "duplicates", 0, "additional deliveries of each event")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "number of concurrent requests")
-	flags.BoolVar(&f.undelivered, "undelivered", false, "record the events at the sandbox's provider without posting them; pawl gaps finds them")
+	flags.BoolVar(&f.undelivered, "undelivered", false, "record the events at the sandbox's provider without posting them; pawl events backfill finds them")
 	flags.StringVar(&f.url, "url", "", "where to post (default: the configured ingress)")
 	flags.StringVar(&f.scenario, "scenario", "", "play the story with this `name`; see --list")
 	flags.BoolVar(&f.list, "list", false, "list the stories")

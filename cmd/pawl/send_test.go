@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// receiver counts what it is sent.
+// receiver counts the received requests.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -103,7 +103,7 @@ func TestSend_NobodyListens_ExitOne(t *testing.T) {
 	if !strings.Contains(r.err, "connection refused: does the ingress run?") {
 		t.Errorf("stderr %q", r.err)
 	}
-	// The stand-in of Stripe's API runs in pawl dev.
+	// The simulated Stripe API runs in pawl dev.
 	write(t, s.file, strings.Replace(read(t, s.file), "mode: live", "mode: live, api_key: env:KEY, api_url: 'http://127.0.0.1:1/stripe'", 1))
 	if r := s.with("KEY", "rk_dev").pawl(t, "send", "--source", "stripe"); r.code != 1 || !strings.Contains(r.err, "connection refused: does `pawl dev` run?") {
 		t.Errorf("exit %d, stderr %q", r.code, r.err)
@@ -127,12 +127,12 @@ func TestSend_Choices(t *testing.T) {
 	} {
 		r := s.pawl(t, append([]string{"send"}, tt.args...)...)
 		if r.code != 1 || !strings.Contains(r.err, tt.says) {
-			t.Errorf("send %v: exit %d, stderr %q; want exit 1 that says %q", tt.args, r.code, r.err, tt.says)
+			t.Errorf("send %v: exit %d, stderr %q; want exit 1 and %q", tt.args, r.code, r.err, tt.says)
 		}
 	}
 }
 
-// Where the source holds a public key only, the error names the flag that takes the private one.
+// If the source has only a public key, the error names the flag for the private key.
 func TestSend_PublicKeyOnly_NamesFlag(t *testing.T) {
 	t.Parallel()
 	rec := receive(t, func(int) int { return http.StatusOK })
@@ -155,7 +155,7 @@ func TestSend_PublicKeyOnly_NamesFlag(t *testing.T) {
 		t.Errorf("with the key: exit %d, stderr %q", r.code, r.err)
 	}
 	if len(rec.bodies) != 1 {
-		t.Errorf("received %d bodies, want that of the one that was signed", len(rec.bodies))
+		t.Errorf("received %d bodies, want only the signed one", len(rec.bodies))
 	}
 }
 
@@ -187,7 +187,7 @@ func TestScenario_Unclear_Usage(t *testing.T) {
 	for _, story := range []string{"upgrade", "refused-upgrade"} {
 		r := s.pawl(t, "send", "--scenario", story)
 		if r.code != exitFailed || !strings.Contains(r.err, "plans.prices") {
-			t.Errorf("%s: code %d, %q; want what the shop lacks", story, r.code, r.err)
+			t.Errorf("%s: code %d, %q; want the missing part of the shop", story, r.code, r.err)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestScenario_List(t *testing.T) {
 	}
 }
 
-// keys returns a secret to verify with, the one to sign with, and the options of a source of the provider.
+// keys returns a secret to verify with, a secret to sign with, and the options of a source of the provider.
 func keys(t *testing.T, provider string) (verify, sign string, options map[string]string) {
 	t.Helper()
 	sample := providers()[provider].Sample
@@ -216,7 +216,7 @@ func keys(t *testing.T, provider string) (verify, sign string, options map[strin
 	return k.Verify, k.Sign, sample.Options
 }
 
-// delivered is what a source gets when the event is sent to it.
+// delivered returns the request that a source receives.
 func delivered(t *testing.T, to forge.Target, event forge.Event) *webhook.Request {
 	t.Helper()
 	req, err := to.Request(t.Context(), event, time.Now())
@@ -230,7 +230,7 @@ func delivered(t *testing.T, to forge.Target, event forge.Event) *webhook.Reques
 	return &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
 }
 
-// What is sent for a type is an event of that type and no other, and nothing in it disagrees.
+// An event generated for a type has this type, and its content is consistent with it.
 func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 	t.Parallel()
 	for name, types := range map[string][]string{
@@ -270,7 +270,7 @@ func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 	}
 }
 
-// What an option of its source asks for is made without a type.
+// Without a type, the event satisfies the options of its source.
 func TestForge_NoType_FitsTheOptions(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -302,11 +302,11 @@ func TestForge_NoType_FitsTheOptions(t *testing.T) {
 		}
 	}
 	if asked < 2 {
-		t.Errorf("%d options ask for a type, want those of Stripe and Adyen at least", asked)
+		t.Errorf("%d options require a type, want at least the options of Stripe and Adyen", asked)
 	}
 }
 
-// A source that takes some accounts only can be sent an event of one of them.
+// A source that accepts only some accounts can be sent an event of one of them.
 func TestForge_ConnectedAccount_IsTheEventsAccount(t *testing.T) {
 	t.Parallel()
 	for name, provider := range providers() {
@@ -331,8 +331,8 @@ func TestForge_ConnectedAccount_IsTheEventsAccount(t *testing.T) {
 	}
 }
 
-// What is forged for a provider is admitted by that provider's verifier, is one readable event, and
-// is the same event when it is sent again.
+// An event generated for a provider is accepted by that provider's verifier, is one readable event, and is a duplicate
+// when it is sent again.
 func TestForge_EveryProvider_AdmittedAndDeduped(t *testing.T) {
 	t.Parallel()
 	for name, provider := range providers() {

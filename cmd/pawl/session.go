@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,12 +15,11 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/receipt"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // connectWithin bounds the time to connect, over all addresses. queryWithin bounds all queries of a command.
@@ -35,7 +33,7 @@ type session struct {
 	*app
 	cfg *config.Config
 	db  *pgxpool.Pool
-	*operator.Operator
+	*decide.Operator
 	receipts *receipt.Store
 	temporal client.Client
 }
@@ -108,12 +106,9 @@ func (s *session) close() {
 }
 
 func pausable(cfg *config.Config) map[string][]string {
-	names := map[string][]string{operator.Source: slices.Sorted(maps.Keys(cfg.Sources))}
+	names := map[string][]string{decide.Source: slices.Sorted(maps.Keys(cfg.Sources))}
 	for _, s := range cfg.Served() {
-		names[operator.Sink] = append(names[operator.Sink], s.Name)
-		if strings.HasPrefix(s.Name, workflows.SinkConsumers+":") {
-			names[operator.Consumer] = append(names[operator.Consumer], s.Name)
-		}
+		names[decide.Sink] = append(names[decide.Sink], s.Name)
 	}
 	return names
 }

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// asking are the commands that ask the database.
+// asking lists the commands that only read the database.
 var asking = [][]string{
-	{"events", "list"}, {"events", "show", "evt_1"}, {"events", "retry", "evt_1", "--why", "x"}, {"events", "run", "evt_1", "--why", "x"},
-	{"rejections", "list"}, {"rejections", "show", "x"}, {"rejections", "admit", "x", "--why", "x"}, {"sources"},
+	{"events", "list"}, {"events", "show", "evt_1"}, {"events", "retry", "evt_1", "--reason", "x"}, {"events", "start", "evt_1", "--reason", "x"},
+	{"rejections", "list"}, {"rejections", "show", "x"}, {"rejections", "admit", "x", "--reason", "x"}, {"sources"},
 }
 
 func TestDatabase_NeverMigrated_SaysMigrate(t *testing.T) {
@@ -34,7 +35,7 @@ func TestDatabase_NeverMigrated_SaysMigrate(t *testing.T) {
 	}
 }
 
-// A server that takes connections and says nothing, as one that is stopped: nobody waits for it for ever.
+// A server that accepts connections and does not respond, such as a stopped one, does not block a command.
 func TestDatabase_Silent_GivenUp(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,7 +65,7 @@ func TestDatabase_Silent_GivenUp(t *testing.T) {
 	}
 }
 
-// Of a server that is away pgx writes a line for each address and TLS mode; a person needs one.
+// If a server is down, pgx prints a line for each address and TLS mode; pawl prints one sentence.
 func TestDatabase_Away_OneSentence(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://pawl:hush@127.0.0.1:1/pawl", map[string]string{"stripe": "stripe"})
@@ -75,7 +76,7 @@ func TestDatabase_Away_OneSentence(t *testing.T) {
 	}
 }
 
-// setupLocked is setup on a database whose receipts nobody else can read until the test is over.
+// setupLocked is setup with a database whose receipts are locked until the test ends.
 func setupLocked(t *testing.T) stack {
 	t.Helper()
 	dsn := schematest.NewDSN(t)
@@ -87,7 +88,7 @@ func setupLocked(t *testing.T) stack {
 	return s
 }
 
-// A query that waits behind a lock ends, too.
+// A query that waits for a lock ends after a timeout.
 func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 	t.Parallel()
 	s := setupLocked(t)
@@ -101,14 +102,14 @@ func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 	}
 }
 
-// So does a decision: that it waits for its run has a bound of its own.
+// A decision also ends after a timeout, which is separate from the wait for its run.
 func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 	t.Parallel()
 	s := setupLocked(t)
 	a := &app{stdio: stdio{out: io.Discard, err: io.Discard}, env: s.variable, configFile: s.file, log: slog.New(slog.DiscardHandler), queryWithin: 500 * time.Millisecond}
-	cmd := verbCommand(a, *operator.VerbNamed(operator.VerbRetry), "retry")
+	cmd := verbCommand(a, *operator.Verbs.Named(event.Retry.Name), "retry")
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs([]string{"evt_1", "--why", "x"})
+	cmd.SetArgs([]string{"evt_1", "--reason", "x"})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := cmd.ExecuteContext(ctx); err == nil || !strings.Contains(err.Error(), "did not answer within 500ms") {
@@ -116,7 +117,7 @@ func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 	}
 }
 
-// What was done at the last moment was done: nobody is told that the database did not answer, and does it again.
+// A command that succeeds just before the timeout reports success, so that the person does not repeat it.
 func TestDatabase_DoneWhenTheTimeIsOver_NoFailure(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
@@ -126,11 +127,11 @@ func TestDatabase_DoneWhenTheTimeIsOver_NoFailure(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Errorf("asking() = %v; want what was done", err)
+		t.Errorf("asking() = %v; want success", err)
 	}
 }
 
-// Whatever is wrong with a DSN, no piece of its password is printed.
+// An invalid DSN is reported without any part of its password.
 func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{
@@ -139,8 +140,8 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 	} {
 		s := setup(t, dsn, map[string]string{"stripe": "stripe"})
 		for _, args := range [][]string{
-			{"config", "check"}, {"migrate"}, {"events", "list"}, {"events", "retry", "evt_1", "--why", "x"}, {"events", "run", "evt_1", "--why", "x"},
-			{"rejections", "list"}, {"rejections", "admit", "x", "--why", "x"}, {"sources"},
+			{"config", "check"}, {"migrate"}, {"events", "list"}, {"events", "retry", "evt_1", "--reason", "x"}, {"events", "start", "evt_1", "--reason", "x"},
+			{"rejections", "list"}, {"rejections", "admit", "x", "--reason", "x"}, {"sources"},
 		} {
 			r := s.pawl(t, args...)
 			if said := r.out + r.err; r.code != 1 || strings.Contains(said, "hush") || !strings.Contains(said, "env:DSN is no Postgres DSN") {
@@ -150,7 +151,8 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 	}
 }
 
-// A command that only asks needs no secret but the database's, and warns of the others. One that decides needs all.
+// A command that only reads requires only the secret of the database, and warns about others that are missing. A
+// command that decides requires all.
 func TestSession_SecretsMissing_AsksAllTheSame(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
@@ -160,13 +162,13 @@ func TestSession_SecretsMissing_AsksAllTheSame(t *testing.T) {
 			t.Errorf("pawl %v: exit %d, %s; want the answer and a warning", args, r.code, r.err)
 		}
 	}
-	if r := s.pawl(t, "pause", "source", "stripe", "--why", "x"); r.code != 1 || !strings.Contains(r.err, "the variable SECRET is not set") {
+	if r := s.pawl(t, "sources", "pause", "stripe", "--reason", "x"); r.code != 1 || !strings.Contains(r.err, "the variable SECRET is not set") {
 		t.Errorf("pause: exit %d, %s; want it refused", r.code, r.err)
 	}
 }
 
-// Names, types and errors from outside are text on a terminal, whichever command shows them, in tables, words, JSON,
-// errors and logs.
+// Names, types and errors from outside are printed as plain text on a terminal, by every command, in tables, messages,
+// JSON, errors and logs.
 func TestCommands_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -174,15 +176,15 @@ func TestCommands_WhatComesFromOutside_IsText(t *testing.T) {
 	s := setup(t, pool.Config().ConnString(), map[string]string{"stripe": "stripe"}).at(t, away)
 	const x, id = schematest.Planted, schematest.PlantedID
 	commands := [][]string{
-		{"status"}, {"events", "list"}, {"events", "list", "--status", "dead"}, {"events", "show", id}, {"events", "show", x}, {"events", "body", id},
-		{"events", "retry", id, "--dry-run"}, {"events", "retry", "x" + x, "--why", x}, {"events", "resend", id, "--confirm", x, "--why", x},
-		{"events", "retry", "--status", "dead", "--dry-run"}, {"pending", "list"}, {"jobs", "list"}, {"jobs", "show", "job-1"}, {"jobs", "show", x},
+		{"status"}, {"events", "list"}, {"events", "list", "--status", "dead"}, {"events", "show", id}, {"events", "show", x}, {"events", "payload", id},
+		{"events", "retry", id, "--dry-run"}, {"events", "retry", "x" + x, "--reason", x}, {"events", "resend", id, "--confirm", x, "--reason", x},
+		{"events", "retry", "--status", "dead", "--dry-run"}, {"approvals", "list"}, {"jobs", "list"}, {"jobs", "show", "job-1"}, {"jobs", "show", x},
 		{"accounts", "list"}, {"accounts", "show", x}, {"accounts", "show", "x" + x}, {"accounts", "hold", x, "--dry-run"}, {"accounts", "links"},
-		{"rebuild", "--check"}, {"letters", "preview", "--event", id}, {"meaning", "show"}, {"money", "unclaimed"}, {"money", "claim", x, "--account", x, "--dry-run"},
-		{"tasks", "list"}, {"tasks", "show", x}, {"tasks", "close", x, "--why", x, "--dry-run"}, {"rejections", "list"},
-		{"rejections", "show", "01890000-0000-7000-8000-000000000002"}, {"rejections", "show", x}, {"rejections", "admit", "01890000-0000-7000-8000-000000000002", "--why", x},
-		{"audit", "list"}, {"audit", "verify"}, {"sources"}, {"sinks"}, {"tokens", "list"}, {"export", x, "--why", x}, {"forget", x, "--dry-run"},
-		{"pause", "sink", x, "--why", x}, {x}, {"events", x}, {"events", "list", "--" + x}, {"--config", x, "status"}, {"status", "--log-level", x},
+		{"rebuild", "--check"}, {"emails", "preview", "--event", id}, {"rules", "show"}, {"payments", "unassigned"}, {"payments", "assign", x, "--account", x, "--dry-run"},
+		{"tasks", "list"}, {"tasks", "show", x}, {"tasks", "close", x, "--reason", x, "--dry-run"}, {"rejections", "list"},
+		{"rejections", "show", "01890000-0000-7000-8000-000000000002"}, {"rejections", "show", x}, {"rejections", "admit", "01890000-0000-7000-8000-000000000002", "--reason", x},
+		{"audit", "list"}, {"audit", "verify"}, {"sources"}, {"sinks"}, {"tokens", "list"}, {"export", x, "--reason", x}, {"forget", x, "--dry-run"},
+		{"sinks", "pause", x, "--reason", x}, {x}, {"events", x}, {"events", "list", "--" + x}, {"--config", x, "status"}, {"status", "--log-level", x},
 	}
 	seen := 0
 	for _, args := range commands {
@@ -198,11 +200,11 @@ func TestCommands_WhatComesFromOutside_IsText(t *testing.T) {
 				seen++
 			}
 			if len(more) == 1 && r.out != "" && !json.Valid([]byte(r.out)) {
-				t.Errorf("%q writes what is no JSON: %.200s", args, r.out)
+				t.Errorf("%q writes invalid JSON: %.200s", args, r.out)
 			}
 		}
 	}
 	if seen < 40 {
-		t.Errorf("%d commands show what was planted: the walk is past it", seen)
+		t.Errorf("%d commands show the planted text: the test does not reach the others", seen)
 	}
 }

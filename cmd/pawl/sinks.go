@@ -16,16 +16,16 @@ import (
 
 func sinks(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "sinks", Short: "Show the sinks and consumers with their state", Args: noArgument,
-		Long: `Show the sinks and consumers and whether they are out or paused.
-The breaker of a sink opens after several equal failures in a row, or after one answer 401 or 403. The sink is then out: its effects
-wait until it answers a probe. pawl pause pauses a sink until pawl resume.`,
+		Use: "sinks", Short: "Show the sinks and destinations with their state", Args: noArgument,
+		Long: `Show the sinks and destinations and whether they are down or paused.
+The breaker of a sink opens after several equal failures in a row, or after one answer 401 or 403. The sink is then down: its effects
+wait until it answers a probe. pawl sinks pause pauses a sink until pawl sinks resume.`,
 	}
-	cmd.AddCommand(sinksCheck(a))
+	cmd.AddCommand(append(verbsOf(a, "sinks"), sinksCheck(a))...)
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]report.Sink, error) {
 		return report.TimedSinks(ctx, s.cfg, s.db)
 	}, func(a *app, sinks []report.Sink) {
-		a.List(tables.Sinks(sinks), "PLACES", "PROBES", "SINCE")
+		a.List(tables.Sinks(sinks), "MAX CONCURRENCY", "PROBES", "SINCE")
 	})
 }
 
@@ -34,7 +34,7 @@ func sinksCheck(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check [NAME]...", Short: "Check the access to each sink, and whether it honours idempotency keys",
 		Args: cobra.ArbitraryArgs,
-		Long: `Check the named sinks and consumers, or all of them: each must be reachable and accept the credentials of pawl. An API must
+		Long: `Check the named sinks and destinations, or all of them: each must be reachable and accept the credentials of pawl. An API must
 also return the same answer to the same Idempotency-Key, and 409 if the same key comes with another body. The command
 signs in at the mail server and sends no email.
 

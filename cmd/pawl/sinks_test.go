@@ -20,26 +20,26 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A sink that is out says since when, why, and how many runs wait for it; the others are in.
+// A sink that is down shows since when, the reason, and the number of waiting runs; the others are up.
 func TestSinks(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe"})
 	write(t, s.file, read(t, s.file)+`
-consumers:
-  crm: {url: "https://crm.example/in", places: 3, secrets: [{value: "env:SECRET"}]}
+destinations:
+  crm: {url: "https://crm.example/in", max_concurrency: 3, sources: [billing], secrets: [{value: "env:SECRET"}]}
 `)
 	conn := connect(t, dsn)
-	if _, err := conn.Exec(t.Context(), `insert into breakers (sink, open, since, reason, probes, probe_at) values ('consumers:crm', true, now(), 'crm.example answered 503', 4, now())`); err != nil {
+	if _, err := conn.Exec(t.Context(), `insert into breakers (sink, open, since, reason, probes, probe_at) values ('destinations:crm', true, now(), 'crm.example answered 503', 4, now())`); err != nil {
 		t.Fatal(err)
 	}
 	reports := decode[[]report.Sink](t, s.pawl(t, "sinks", "--json"))
 	found := false
 	for _, r := range reports {
 		switch {
-		case r.Name == "consumers:crm":
-			found = r.State == "out" && r.Since != nil && r.Reason == "crm.example answered 503" && r.Probes == 4 && r.Places == 3
-		case r.State != "in" || r.Since != nil:
+		case r.Name == "destinations:crm":
+			found = r.State == "down" && r.Since != nil && r.Reason == "crm.example answered 503" && r.Probes == 4 && r.MaxConcurrency == 3
+		case r.State != "up" || r.Since != nil:
 			t.Errorf("report %+v", r)
 		}
 	}
@@ -77,18 +77,18 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// systemUser is what stands before the name that --who gives.
+// systemUser matches the prefix of the name set by --as.
 var systemUser = regexp.MustCompile(`uid:\d+(\([^)]*\))? `)
 
-// What a person pauses is paused until a person resumes it, says so wherever sinks and sources are shown, and stands in
-// the audit trail.
+// A paused sink or source stays paused until a person resumes it. All lists of sinks and sources show it, and the audit
+// trail contains it.
 func TestPause_Resume(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe"})
 	write(t, s.file, read(t, s.file)+`
-consumers:
-  crm: {url: "https://crm.example/in", secrets: [{value: "env:SECRET"}]}
+destinations:
+  crm: {url: "https://crm.example/in", sources: [billing], secrets: [{value: "env:SECRET"}]}
 `)
 	paused := func() string {
 		t.Helper()
@@ -111,18 +111,18 @@ consumers:
 		says string
 		then string
 	}{
-		{"pause source billing", 2, "needs --why", ""},
-		{"pause source billing --why x --dry-run", 0, "would be done: it is about billing; 0 events wait now", ""},
-		{"pause source nosuch --why x", 1, `there is no source "nosuch": write one of billing`, ""},
-		{"pause consumer nosuch --why x", 1, `there is no consumer "consumers:nosuch": write one of consumers:crm`, ""},
-		{"resume source billing --why x", 1, "billing is not paused", ""},
-		{"pause source billing --who ada --why plans --request-id one", 0, "billing is paused; 0 events wait now", "billing by ada: plans"},
-		{"pause source billing --who ada --why plans --request-id one", 0, "was decided before, by uid:", "billing by ada: plans"},
-		{"pause source billing --who eve --why other", 1, "billing is paused since ", "billing by ada: plans"},
-		{"pause consumer crm --who ada --why moves", 0, "consumers:crm is paused; 0 runs wait now", "consumers:crm by ada: moves, billing by ada: plans"},
-		{"resume source billing --who eve --why mended", 0, "billing goes on", "consumers:crm by ada: moves"},
-		{"resume sink consumers:crm --who eve --why moved", 0, "consumers:crm goes on", ""},
-		{"resume source gone --why x", 1, `there is no source "gone"`, ""},
+		{"sources pause billing", 2, "needs --reason", ""},
+		{"sources pause billing --reason x --dry-run", 0, "would be done: it affects billing; 0 events wait now", ""},
+		{"sources pause nosuch --reason x", 1, `there is no source "nosuch": write one of billing`, ""},
+		{"sinks pause destinations:nosuch --reason x", 1, `there is no sink "destinations:nosuch": write one of workspaces, finance, email, destinations:crm`, ""},
+		{"sources resume billing --reason x", 1, "billing is not paused", ""},
+		{"sources pause billing --as ada --reason plans --request-id one", 0, "billing is paused; 0 events wait now", "billing by ada: plans"},
+		{"sources pause billing --as ada --reason plans --request-id one", 0, "was decided before, by uid:", "billing by ada: plans"},
+		{"sources pause billing --as eve --reason other", 1, "billing is paused since ", "billing by ada: plans"},
+		{"sinks pause destinations:crm --as ada --reason moves", 0, "destinations:crm is paused; 0 runs wait now", "destinations:crm by ada: moves, billing by ada: plans"},
+		{"sources resume billing --as eve --reason mended", 0, "billing is resumed", "destinations:crm by ada: moves"},
+		{"sinks resume destinations:crm --as eve --reason moved", 0, "destinations:crm is resumed", ""},
+		{"sources resume gone --reason x", 1, `there is no source "gone"`, ""},
 	} {
 		got := s.pawl(t, strings.Fields(tt.args)...)
 		if got.code != tt.code || !strings.Contains(got.out+got.err, tt.says) {
@@ -132,11 +132,11 @@ consumers:
 			t.Errorf("after %s: paused %q, want %q", tt.args, now, tt.then)
 		}
 	}
-	// One that was paused and is configured no more can still be let go on: its events wait.
+	// A paused sink that is no longer configured can be resumed, because its events wait.
 	if _, err := connect(t, dsn).Exec(t.Context(), `insert into pauses (kind, name, who, why) values ('source', 'gone', 'ada', 'moved')`); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.pawl(t, "resume", "source", "gone", "--who", "eve", "--why", "tidy"); got.code != 0 || !strings.Contains(got.out, "gone goes on") {
+	if got := s.pawl(t, "sources", "resume", "gone", "--as", "eve", "--reason", "tidy"); got.code != 0 || !strings.Contains(got.out, "gone is resumed") {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.err)
 	}
 	if got := s.pawl(t, "sinks"); got.code != 0 || strings.Contains(got.out, "paused since") {
@@ -154,13 +154,13 @@ consumers:
 		}
 		trail = append(trail, row)
 	}
-	if want := "[pause-source billing ada plans pause-consumer crm ada moves resume-source billing eve mended resume-sink consumers:crm eve moved resume-source gone eve tidy]"; systemUser.ReplaceAllString(fmt.Sprint(trail), "") != want {
+	if want := "[pause-source billing ada plans pause-sink destinations:crm ada moves resume-source billing eve mended resume-sink destinations:crm eve moved resume-source gone eve tidy]"; systemUser.ReplaceAllString(fmt.Sprint(trail), "") != want {
 		t.Errorf("audit trail %v, want %s", trail, want)
 	}
 }
 
-// withSinks is a configuration whose sinks are at these URLs, with a token.
-func withSinks(t *testing.T, workspaces, finance, subscriber, smtp string) stack {
+// withSinks is a configuration with sinks at these URLs, with a token.
+func withSinks(t *testing.T, workspaces, finance, destination, smtp string) stack {
 	t.Helper()
 	s := stack{filepath.Join(t.TempDir(), "pawl.yaml"), map[string]string{"DSN": "postgres://localhost/none", "SECRET": testSecret, "TOKEN": "right"}}
 	write(t, s.file, fmt.Sprintf(`
@@ -172,12 +172,12 @@ sinks:
   workspaces: {url: %q, token: "env:TOKEN"}
   finance: {url: %q, token: "env:TOKEN"}
   email: {address: %q, from: "billing@pawl.test", tls: none}
-  subscribers: [{name: crm, url: %q}]
-`, workspaces, finance, smtp, subscriber))
+destinations: {crm: {url: %q, events: ["*"]}}
+`, workspaces, finance, smtp, destination))
 	return s
 }
 
-// The sandbox does what is asked of a sink: every check passes, and nothing is in its journals afterwards.
+// The sandbox meets all requirements for sinks: every check passes, and its journals are empty afterwards.
 func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -195,7 +195,7 @@ func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, want := range []string{"workspaces repeat", "workspaces conflict", "finance repeat", "finance conflict", "email reach", "subscribers:crm repeat"} {
+	for _, want := range []string{"workspaces repeat", "workspaces conflict", "finance repeat", "finance conflict", "email reach", "destinations:crm repeat"} {
 		if checks[want] != sinkcheck.OK {
 			t.Errorf("%s is %q, want ok", want, checks[want])
 		}
@@ -213,7 +213,7 @@ func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
 	}
 }
 
-// demanding is a sink with one fault, or none.
+// demanding is a sink with at most one fault.
 type demanding struct {
 	mu    sync.Mutex
 	fault string
@@ -248,7 +248,7 @@ func (p *demanding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Each fault of a sink is told, with what to do about it, and no other.
+// Exactly the fault of the sink is reported, with the action to take.
 func TestSinksCheck_Faults_Told(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ check, result, do string }{
@@ -292,7 +292,7 @@ func TestSinksCheck_Faults_Told(t *testing.T) {
 					t.Errorf("pawl sends no such request: %v", err)
 				}
 			}
-			if r.code != 1 { // nobody listens for mail
+			if r.code != 1 { // no mail server listens
 				t.Errorf("exit %d", r.code)
 			}
 		})

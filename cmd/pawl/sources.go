@@ -15,6 +15,8 @@ func sources(a *app) *cobra.Command {
 	unused := report.UnusedFor
 	cmd := &cobra.Command{
 		Use: "sources", Short: "Show the sources and the use of their secrets", Args: noArgument,
+		Long: `Show the sources, when the secret of each was last used, and whether the source is paused. The command reports which
+secret can be removed. pawl sources pause pauses a source until pawl sources resume.`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if unused <= 0 {
 				return usagef("--unused-for: write a duration of more than 0, such as 168h")
@@ -23,6 +25,7 @@ func sources(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&unused, "unused-for", unused, "a secret can be removed if it was not used for this long while another one was used")
+	cmd.AddCommand(verbsOf(a, "sources")...)
 	return show(a, cmd, func(ctx context.Context, s *session, _ []string) ([]report.Source, error) {
 		return report.ReadSources(ctx, s.cfg, s.db, unused)
 	}, writeSources)

@@ -3,24 +3,26 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/receipt"
-	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 func status(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show parked events, tasks, waiting work and sinks that are out", Args: noArgument,
-		Long: `Show the state of pawl on one screen: parked events by cause, with age and money; decisions that wait for a second person;
-tasks by kind; work that continues without a person; active notifications; sinks; running bulk jobs; everything that is
-paused, refused or not accepted by a subscriber; and running processes. The output ends with commands for more detail.
+		Use: "status", Short: "Show the current problems, the waiting work and the sinks", Args: noArgument,
+		Long: `Show the state of pawl on one screen: the current problems with severity, age and money, the most severe first; decisions
+that wait for a second person; work that continues without a person; sinks; and running bulk jobs. The output ends with
+the next command for each problem.
+
+A problem with severity page or ticket is notified if notify.sinks is configured.
 
 The money of an object counts once. The money of an event that was parked before it was parsed is unknown.`,
 	}
@@ -30,8 +32,8 @@ The money of an object counts once. The money of an event that was parked before
 }
 
 func writeStatus(a *app, r *report.Status, now time.Time) {
-	if len(r.Parked) == 0 {
-		fmt.Fprintln(a.out, "nothing is parked: no event waits for a person")
+	if len(r.Conditions) == 0 {
+		fmt.Fprintln(a.out, "no problems: no event and no task waits for a person")
 	}
 	if r.Oldest != nil {
 		fmt.Fprintf(a.out, "the oldest open event: %s (%s), %s%s, received %s ago\n",
@@ -55,37 +57,31 @@ func writeStatus(a *app, r *report.Status, now time.Time) {
 // statusCommands returns commands that show the details of a report, each with a comment.
 func (a *app) statusCommands(r *report.Status) [][]string {
 	commands := [][]string{{"Continue with:"}}
+	seen := map[string]bool{}
 	add := func(command, shows string) {
-		commands = append(commands, []string{"  " + a.commandLine(command), "# " + shows})
-	}
-	filter := func(c timeline.Cause) string {
-		if c.ReasonCode == "" {
-			return " --status " + c.Status
+		if !seen[command] {
+			commands = append(commands, []string{"  " + a.commandLine(command), "# " + output.Clean(shows)})
 		}
-		return " --status " + c.Status + " --reason " + c.ReasonCode
+		seen[command] = true
 	}
-	for _, c := range r.Parked {
-		add("events list"+filter(c), output.Plural(c.Events, "event"))
-		if c.Status == string(receipt.Dead) && c.Events > 1 {
-			add("events retry"+filter(c)+" --dry-run", "preview a retry of all of them")
+	for _, c := range r.Conditions {
+		add(c.Command, c.Name)
+		if c.Labels["status"] == string(receipt.Dead) && c.Count > 1 {
+			filter := strings.TrimPrefix(c.Command, "events list")
+			add("events retry"+filter+" --dry-run", "preview a retry of all of them")
 		}
-	}
-	for _, t := range r.Tasks {
-		add("tasks list --kind "+t.Kind+" --mode "+t.Mode, output.Plural(t.Tasks, "task"))
 	}
 	for _, j := range r.Jobs {
-		add("jobs show "+operator.ShellWord(j.ID), "the "+j.Action+" of "+output.Plural(j.Items, j.Noun()))
+		add("jobs show "+decide.ShellWord(j.ID), "the "+j.Action+" of "+output.Plural(j.Items, j.Noun()))
 	}
 	for _, c := range r.Waiting {
 		if c.Status == string(receipt.Retrying) {
-			add("events list"+filter(c), output.Plural(c.Events, "event"))
+			add("events list --status "+c.Status+" --reason-code "+decide.ShellWord(c.ReasonCode),
+				output.Plural(c.Events, "event"))
 		}
 	}
-	for _, c := range r.Concerns {
-		add(c.Command, c.What+": "+c.Name)
-	}
 	if r.Oldest != nil {
-		add("events show "+operator.ShellWord(r.Oldest.ID), "details of the oldest event")
+		add("events show "+decide.ShellWord(r.Oldest.ID), "details of the oldest event")
 	}
 	return commands
 }
@@ -95,5 +91,5 @@ func (a *app) commandLine(command string) string {
 	if a.configFile == defaultConfig {
 		return "pawl " + command
 	}
-	return "pawl --config " + operator.ShellWord(a.configFile) + " " + command
+	return "pawl --config " + decide.ShellWord(a.configFile) + " " + command
 }

@@ -14,7 +14,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe"})
-	if r := s.pawl(t, "status"); r.code != 0 || !strings.Contains(r.out, "nothing is parked") || strings.Contains(r.out, "Go on with") {
+	if r := s.pawl(t, "status"); r.code != 0 || !strings.Contains(r.out, "no problems") || strings.Contains(r.out, "Continue with") {
 		t.Errorf("of nothing: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	conn := connect(t, dsn)
@@ -22,10 +22,9 @@ func TestStatus(t *testing.T) {
 		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
 			select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'billing', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid',
 			       now() - (20 - n) * interval '1 hour', '\x01', status, reason
-			  from (values (1, 'dead', 'effect_failed: x'), (2, 'dead', 'effect_failed: y'), (3, 'retrying', 'sink_out: finance is out')) as t(n, status, reason)`,
-		`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
-			select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
-			       '{"Invoice":{"Paid":49900,"Currency":"usd"}}' from generate_series(1, 3) as n`,
+			  from (values (1, 'dead', 'effect_failed: x'), (2, 'dead', 'effect_failed: y'), (3, 'retrying', 'sink_down: finance is down')) as t(n, status, reason)`,
+		`insert into event_subjects (receipt_id, object, main, amount, currency)
+			select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'in_' || n, true, 49900, 'usd' from generate_series(1, 3) as n`,
 		`insert into breakers (sink, open, since, reason, probe_at) values ('finance', true, now(), 'f.test answered 503', now())`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
@@ -33,16 +32,17 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	report := decode[report.Status](t, s.pawl(t, "status", "--json"))
-	if len(report.Parked) != 1 || report.Parked[0].Events != 2 || report.Parked[0].Money["usd"] != 99800 || report.Oldest.EventID != "evt_1" || len(report.Sinks) != 3 {
+	if dead := report.Conditions[0]; dead.Name != "parked:live:dead:financial:effect_failed" || dead.Count != 2 || dead.Money["usd"] != 99800 || len(report.Conditions) != 2 ||
+		report.Oldest.EventID != "evt_1" || len(report.Sinks) != 3 {
 		t.Errorf("report %+v", report)
 	}
 	r := s.pawl(t, "status")
-	for _, want := range []string{"evt_1 (invoice.paid), dead: effect_failed, received 19 h", "998.00 USD", "sink_out", "f.test answered 503", "events retry --status dead --reason effect_failed --dry-run"} {
+	for _, want := range []string{"evt_1 (invoice.paid), dead: effect_failed, received 19 h", "998.00 USD", "sink_down", "f.test answered 503", "events retry --status dead --reason-code effect_failed --dry-run"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("screen does not show %q:\n%s", want, r.out)
 		}
 	}
-	// It ends with commands that the program takes, and that show what they say.
+	// It ends with valid commands that show the listed problems.
 	_, commands, _ := strings.Cut(r.out, "Continue with:\n")
 	found := 0
 	for line := range strings.Lines(commands) {
@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 		if !ours {
 			t.Fatalf("%q is no command", line)
 		}
-		if args[len(args)-1] == "doctor" { // nobody works here, and doctor shows no events
+		if args[len(args)-1] == "doctor" || args[len(args)-1] == "sinks" { // they show no events
 			continue
 		}
 		found++
@@ -63,7 +63,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Two amounts whose sum has more than 64 bits falsify the sum and fail no command.
+// Two amounts with a sum above 64 bits make the sum wrong, but no command fails.
 func TestStatus_AmountsBeyond64Bits_Shown(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -71,9 +71,8 @@ func TestStatus_AmountsBeyond64Bits_Shown(t *testing.T) {
 	if _, err := connect(t, dsn).Exec(t.Context(), `with parked as (
 			insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
 			select gen_random_uuid(), 'billing', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid', 'in_' || n, now(), '\x01', 'dead', 'effect_failed: x'
-			  from generate_series(1, 2) n returning id, event_id, object_id)
-		insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
-		select 'stripe', 'live', 'invoice_seen', object_id, event_id, id, now(), 3, 'event', '{"Invoice":{"Paid":9223372036854775807,"Currency":"usd"}}' from parked`); err != nil {
+			  from generate_series(1, 2) n returning id, object_id)
+		insert into event_subjects (receipt_id, object, main, amount, currency) select id, object_id, true, 9223372036854775807, 'usd' from parked`); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"status"}, {"events", "retry", "--status", "dead", "--dry-run"}} {
@@ -83,8 +82,8 @@ func TestStatus_AmountsBeyond64Bits_Shown(t *testing.T) {
 	}
 }
 
-// What no event shows is on the screen, too: each in a row, with a command that goes on.
-func TestStatus_Concerns_EachWithACommand(t *testing.T) {
+// Each problem has a row and a command.
+func TestStatus_Conditions_EachWithACommand(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe"}).at(t, away)
@@ -97,7 +96,7 @@ func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 			('live', 'dispute', 'dp_1', 'open', 'answer', '', now() - interval '3 days', '2027-01-20 12:00'), ('live', 'unknown_price', 'sub_1', 'open', 'map', '', now(), null)`,
 		`insert into rejections (id, source, received_at, class, headers, body) select gen_random_uuid(), 'billing', now(), 'no_matching_signature', '{}', '' from generate_series(1, 12)`,
 		`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error)
-			values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503')`,
+			values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'destination crm: answered 503')`,
 		`with parked as (
 			insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, duplicates)
 			values (gen_random_uuid(), 'billing', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', now() - interval '1 day', '\x01', 'dead', 'effect_failed: x', 3) returning id)
@@ -110,11 +109,11 @@ func TestStatus_Concerns_EachWithACommand(t *testing.T) {
 	}
 	r := s.pawl(t, "status")
 	for _, want := range []string{
-		"source is paused since", "resume source billing --why REASON", "12 deliveries of the last hour: no_matching_signature", "rejections list --source billing",
-		"1 news wait, tried 7 times: answered 503", "sinks check", "Temporal does not answer", " doctor ",
-		"3 days  2027-01-20 12:00:00", "tasks list --kind dispute --mode live", "tasks list --kind unknown_price --mode live",
-		"source billing keeps delivering 1 parked event: 3 deliveries within an hour (live)", " events show evt_2",
-		"1 payment (15.00 USD) not booked", "money unclaimed --mode live",
+		"source billing is paused: by ada: moving", "sources resume billing --reason REASON", "12 deliveries rejected in the last hour: no_matching_signature", "rejections list --source billing",
+		"destination crm does not accept events: 7 attempts, the last error: answered 503", "sinks check", "Temporal does not answer", " doctor ",
+		"1 open task of kind dispute in live mode, due by 2027-01-20 12:00 UTC", "tasks list --kind dispute --mode live", "tasks list --kind unknown_price --mode live",
+		"source billing keeps delivering 1 parked event in live mode: 3 deliveries within an hour", " events show evt_2",
+		"15.00 USD", "1 payment in live mode not booked", "payments unassigned --mode live",
 	} {
 		if r.code != 0 || !strings.Contains(r.out, want) {
 			t.Errorf("exit %d, screen does not show %q:\n%s%s", r.code, want, r.out, r.err)
@@ -134,7 +133,7 @@ func TestAuditVerify(t *testing.T) {
 		values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'ignored', '', '')`); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.pawl(t, "events", "run", "evt_1", "--why", "wanted"); r.code != 0 {
+	if r := s.pawl(t, "events", "start", "evt_1", "--reason", "wanted"); r.code != 0 {
 		t.Fatal(r.err)
 	}
 	good := decode[auditReport](t, s.pawl(t, "audit", "verify", "--json"))
@@ -170,7 +169,7 @@ func TestAuditList(t *testing.T) {
 	}
 	var last result
 	for _, id := range []string{"evt_1", "evt_2", "evt_3"} {
-		if last = s.pawl(t, "events", "run", id, "--why", "wanted", "--who", "ada", "--log-level", "debug"); last.code != 0 {
+		if last = s.pawl(t, "events", "start", id, "--reason", "wanted", "--as", "ada", "--log-level", "debug"); last.code != 0 {
 			t.Fatal(last.err)
 		}
 	}
@@ -178,7 +177,7 @@ func TestAuditList(t *testing.T) {
 	if len(all) != 3 || all[0].Target != "evt_3" || !strings.HasSuffix(all[0].Actor, " ada") || all[0].Action != "run" || all[0].Reason != "wanted" {
 		t.Errorf("all: %+v", all)
 	}
-	// Who does something is told the head after it, in a log that is asked for.
+	// An action prints the new head of the audit trail if the log is enabled.
 	if !strings.Contains(last.err, "msg=audit") || !strings.Contains(last.err, all[0].Hash) || strings.Contains(last.err, "wanted") {
 		t.Errorf("logged %q, want the head %s and no reason", last.err, all[0].Hash)
 	}

@@ -5,7 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
@@ -35,19 +36,19 @@ func tasksShow(a *app) *cobra.Command {
 		Long: `Show the open and closed tasks about an object, and the people who took, annotated or closed each task. OBJECT is the
 value in the column OBJECT of pawl tasks list.`,
 	}
-	return show(a, cmd, func(ctx context.Context, s *session, args []string) ([]operator.ShownTask, error) {
-		return s.ShowTasks(ctx, args[0])
+	return show(a, cmd, func(ctx context.Context, s *session, args []string) ([]task.Shown, error) {
+		return task.Show(ctx, s.Operator, args[0])
 	}, writeTasks)
 }
 
-func writeTasks(a *app, tasks []operator.ShownTask) {
+func writeTasks(a *app, tasks []task.Shown) {
 	for _, t := range tasks {
 		commands := [][]string{{"Continue with:"}}
-		of := " " + operator.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --why REASON"
+		of := " " + decide.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --reason REASON"
 		switch {
 		case t.State != fold.TaskOpen:
 		case t.Kind == billing.TaskReview:
-			commands = append(commands, []string{"  " + a.commandLine("events show "+operator.ShellWord(t.Event))})
+			commands = append(commands, []string{"  " + a.commandLine("events show "+decide.ShellWord(t.Event))})
 		default:
 			commands = append(commands, []string{"  " + a.commandLine("tasks take"+of)},
 				[]string{"  " + a.commandLine("tasks note"+of)}, []string{"  " + a.commandLine("tasks close"+of)})

@@ -10,6 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
+	"github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing/account"
@@ -19,7 +24,7 @@ import (
 
 // verbsOf are the commands of a group that decide something. They are made from the table of verbs.
 func verbsOf(a *app, name string) (commands []*cobra.Command) {
-	for _, v := range operator.Verbs() {
+	for _, v := range operator.Verbs {
 		if in, use, ok := strings.Cut(v.Command, " "); ok && in == name {
 			commands = append(commands, verbCommand(a, v, use))
 		}
@@ -29,11 +34,11 @@ func verbsOf(a *app, name string) (commands []*cobra.Command) {
 
 // verbAlone returns the command of a verb outside of all groups.
 func verbAlone(a *app, name string) *cobra.Command {
-	return verbCommand(a, *operator.VerbNamed(name), name)
+	return verbCommand(a, *operator.Verbs.Named(name), name)
 }
 
-func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
-	d := decision{Decision: operator.Decision{Verb: v.Name}}
+func verbCommand(a *app, v decide.Verb, use string) *cobra.Command {
+	d := decision{Decision: decide.Decision{Verb: v.Name}}
 	target := v.Target
 	if len(v.Many) > 0 {
 		target = "{" + target + " | --status STATUS}"
@@ -41,8 +46,8 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 	if v.ManyTasks {
 		target = "{" + target + " | --kind KIND}"
 	}
-	cmd := &cobra.Command{Use: use + " " + target + " --why REASON", Short: v.Short, Long: v.Long, Args: targets(v)}
-	d.flags(cmd, cmp.Or(v.Why, "why, for the audit trail (required)"))
+	cmd := &cobra.Command{Use: use + " " + target + " --reason REASON", Short: v.Short, Long: v.Long, Args: targets(v)}
+	d.flags(cmd, cmp.Or(v.Why, "the reason, for the audit trail (required)"))
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what would happen and change nothing")
 	for _, f := range v.Flags {
 		if f.Name == "mode" {
@@ -82,7 +87,7 @@ func verbCommand(a *app, v operator.Verb, use string) *cobra.Command {
 	return cmd
 }
 
-func required(v operator.Verb, args *operator.Args) error {
+func required(v decide.Verb, args *decide.Args) error {
 	for _, f := range v.Flags {
 		if f.Required && strings.TrimSpace(*f.Value(args)) == "" {
 			return usagef("%s needs --%s: %s", v.Command, f.Name,
@@ -93,22 +98,22 @@ func required(v operator.Verb, args *operator.Args) error {
 }
 
 // before prints the consequence of an answer to a review. It asks for a confirmation before an effect is sent again.
-func (a *app) before(ctx context.Context, d *operator.Decision) error {
-	resends := d.Verb == operator.VerbResend && d.Confirm == ""
-	if !resends && d.Verb != operator.VerbApprove && d.Verb != operator.VerbReject {
+func (a *app) before(ctx context.Context, d *decide.Decision) error {
+	resends := d.Verb == event.Resend.Name && d.Confirm == ""
+	if !resends && d.Verb != event.Approve.Name && d.Verb != event.Reject.Name {
 		return nil
 	}
 	var asks, does, key string
 	err := a.asking(ctx, func(ctx context.Context, s *session) error {
-		r, err := operator.FindEvent(ctx, s.db, d.Target)
+		r, err := event.Find(ctx, s.db, d.Target)
 		if err != nil {
 			return err
 		}
-		asks, does, _ = operator.Does(r, d.Verb)
+		asks, does, _ = event.Does(r, d.Verb)
 		if does != "" {
 			fmt.Fprintf(a.err, "%s: %s\n%s: it %s\n", output.Clean(r.Reason), asks, d.Verb, does)
 		}
-		key, _ = operator.Doubtful(r, d.Effect)
+		key, _ = event.Doubtful(r, d.Effect)
 		return nil
 	})
 	if err != nil || !resends || key == "" { // the decision itself refuses a resend without a key
@@ -124,31 +129,32 @@ func (a *app) before(ctx context.Context, d *operator.Decision) error {
 	return fmt.Errorf("%q is not the key of the effect: nothing was done", output.Clean(d.Confirm))
 }
 
-func writeAnswer(a *app, answer *operator.Answer) {
+func writeAnswer(a *app, answer *decide.Answer) {
+	a.writeWarning(answer.Warning)
 	text := fmt.Sprintf("%s of %s by %s: %s", answer.Verb, answer.Target, answer.Who, answer.Says)
 	follow := ""
 	switch r := answer.Result.(type) {
-	case *operator.EventResult:
-		follow = "events show " + operator.ShellWord(r.EventID)
+	case *event.Result:
+		follow = "events show " + decide.ShellWord(r.EventID)
 		switch {
 		case len(r.About) > 0:
 			text += "; about " + strings.Join(r.About, ", ")
 		case len(r.Effects) > 0:
 			text += "; not done so far: " + strings.Join(r.Effects, ", ")
 		}
-	case *operator.AccountResult:
-		follow = "accounts show " + operator.ShellWord(r.Account) + " --mode " + r.Mode
+	case *accounts.Result:
+		follow = "accounts show " + decide.ShellWord(r.Account) + " --mode " + r.Mode
 	case *job.Job:
-		follow = "jobs show " + operator.ShellWord(r.ID)
+		follow = "jobs show " + decide.ShellWord(r.ID)
 		text += tables.Takes(r)
 	case *account.Traces:
 		writeTraces(a, r)
 		return
-	case *operator.TokenResult:
+	case *token.Result:
 		if r.Token != "" {
 			text += "\n" + r.Token
 		}
-	case *operator.Admission:
+	case *rejection.Admission:
 		for _, e := range r.Receipts {
 			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, output.Because(e.Reason))
 			if e.Duplicate && !answer.Repeated {
@@ -159,6 +165,12 @@ func writeAnswer(a *app, answer *operator.Answer) {
 	a.writeLines(text)
 	if follow != "" {
 		fmt.Fprintf(a.out, "follow it with: %s\n", output.Clean(a.commandLine(follow)))
+	}
+}
+
+func (a *app) writeWarning(text string) {
+	if text != "" {
+		fmt.Fprintf(a.out, "warning: %s\n", output.Clean(text))
 	}
 }
 
@@ -176,15 +188,13 @@ func writeTraces(a *app, t *account.Traces) {
 	a.Table(held)
 }
 
-func writePreview(a *app, p *operator.Preview) {
+func writePreview(a *app, p *decide.Preview) {
 	if p.Refused != "" {
 		fmt.Fprintf(a.out, "%s would be refused: %s\n", p.Verb, output.Clean(p.Refused))
 		a.writeChoices("You can run:", p.Choices)
 		return
 	}
-	if p.Warning != "" {
-		fmt.Fprintf(a.out, "warning: %s\n", output.Clean(p.Warning))
-	}
+	a.writeWarning(p.Warning)
 	about := fmt.Sprintf("%s (%s, now %s)", p.Receipt.EventID, p.Receipt.Type, p.Receipt.Status)
 	if p.Access != nil {
 		about = p.Access.Account

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -20,7 +21,7 @@ import (
 
 // answerOf is an answer with its result.
 type answerOf[T any] struct {
-	operator.Answer
+	decide.Answer
 	Result T `json:"result"`
 }
 
@@ -31,18 +32,18 @@ func TestEvents_RunApproveReject(t *testing.T) {
 	conn := connect(t, dsn)
 	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id)
 		select gen_random_uuid(), 's', 'stripe', 'live', id, 'id', case when id = 'evt_price' then 'price.created' else 'invoice.paid' end, now(), '\x01', status, reason, workflow
-		  from (values ('evt_mode~s', 'ignored', 'mode_not_wanted: a live event on a test source', ''), ('evt_account~s', 'ignored', 'account_not_wanted: "acct_2"', ''),
-		               ('evt_ignored', 'ignored', 'type_not_wanted: "x"', ''), ('evt_price', 'ignored', 'type_not_wanted: "price.created"', ''), ('evt_collides', 'needs_review', 'id_collision: x', ''), ('evt_replay', 'needs_review', 'suspected_replay: same bytes as d-1', ''),
-		               ('evt_restored', 'needs_review', 'another_run: of a receipt that is gone', 'stripe:evt_restored'),
-		               ('evt_ended', 'needs_review', 'run_ended: the run was ended from outside (Terminated)', 'stripe:evt_ended'),
+		  from (values ('evt_mode~s', 'ignored', 'mode_ignored: a live event on a test source', ''), ('evt_account~s', 'ignored', 'account_ignored: "acct_2"', ''),
+		               ('evt_ignored', 'ignored', 'type_ignored: "x"', ''), ('evt_price', 'ignored', 'type_ignored: "price.created"', ''), ('evt_collides', 'needs_review', 'id_collision: x', ''), ('evt_replay', 'needs_review', 'suspected_replay: same bytes as d-1', ''),
+		               ('evt_restored', 'needs_review', 'foreign_run: of a receipt that is gone', 'stripe:evt_restored'),
+		               ('evt_ended', 'needs_review', 'run_terminated: the run was ended from outside (Terminated)', 'stripe:evt_ended'),
 		               ('evt_parked', 'needs_review', 'unreadable_payload', 'stripe:evt_parked'), ('evt_done', 'processed', '', '')) as v(id, status, reason, workflow)`); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"evt_ignored", "evt_replay"} {
-		if r := s.pawl(t, "events", "run", id); r.code != 2 || !strings.Contains(r.err, "why") {
+		if r := s.pawl(t, "events", "start", id); r.code != 2 || !strings.Contains(r.err, "--reason") {
 			t.Errorf("%s without a reason: exit %d, %s", id, r.code, r.err)
 		}
-		got := decode[answerOf[operator.EventResult]](t, s.pawl(t, "events", "run", id, "--why", "wanted after all", "--who", "ada", "--json"))
+		got := decode[answerOf[event.Result]](t, s.pawl(t, "events", "start", id, "--reason", "wanted after all", "--as", "ada", "--json"))
 		if got.Result.EventID != id || got.Repeated || !strings.Contains(got.Says, "will be run") {
 			t.Errorf("%s: %+v", id, got)
 		}
@@ -51,29 +52,29 @@ func TestEvents_RunApproveReject(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), `select status, dispatch_at <= now() from receipts where event_id = $1`, id).Scan(&status, &due); err != nil || status != "received" || !due {
 			t.Errorf("%s is %s, due %t, %v; want received and due at once", id, status, due, err)
 		}
-		// The answer was lost, and the command comes again.
-		again := decode[answerOf[operator.EventResult]](t, s.pawl(t, "events", "run", id, "--why", "wanted after all", "--request-id", got.Request, "--json"))
+		// The response was lost, and the command is repeated.
+		again := decode[answerOf[event.Result]](t, s.pawl(t, "events", "start", id, "--reason", "wanted after all", "--request-id", got.Request, "--json"))
 		if !again.Repeated || again.Result.Receipt != got.Result.Receipt || !strings.Contains(again.Says, "is received now") {
 			t.Errorf("%s once more: %+v", id, again)
 		}
 	}
-	restored := decode[answerOf[operator.EventResult]](t, s.pawl(t, "events", "approve", "evt_restored", "--why", "the mail was not sent", "--who", "ada", "--json"))
+	restored := decode[answerOf[event.Result]](t, s.pawl(t, "events", "approve", "evt_restored", "--reason", "the mail was not sent", "--as", "ada", "--json"))
 	var anew string
 	if err := conn.QueryRow(t.Context(), `select workflow_id from receipts where event_id = 'evt_restored' and status = 'received'`).Scan(&anew); err != nil || anew != "stripe:evt_restored:"+restored.Result.Receipt {
 		t.Errorf("evt_restored is to run as %q (%v), want an ID of its own", anew, err)
 	}
-	r := s.pawl(t, "events", "reject", "evt_collides", "--why", "a test of theirs", "--who", "ada")
+	r := s.pawl(t, "events", "reject", "evt_collides", "--reason", "a test of theirs", "--as", "ada")
 	var reason string
 	if err := conn.QueryRow(t.Context(), `select reason from receipts where event_id = 'evt_collides' and status = 'ignored'`).Scan(&reason); err != nil || !strings.HasPrefix(reason, "dismissed: rejected by uid:") ||
-		!strings.Contains(r.err, "an event with another type, object or time has its ID") || !strings.Contains(r.err, "reject: it ignores the event") {
-		t.Errorf("rejected as %q (%v), and said %q first", reason, err, r.err)
+		!strings.Contains(r.err, "another event with the same ID has another type, object or time") || !strings.Contains(r.err, "reject: it ignores the event") {
+		t.Errorf("rejected as %q (%v), and printed %q first", reason, err, r.err)
 	}
 	for id, says := range map[string]string{
-		"evt_mode~s": "may not speak for it", "evt_account": "may not speak for it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
-		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # it waits for its start", "evt_none": "no event", "evt_price": "plans.prices maps prices to plans), and source s relays to nobody",
+		"evt_mode~s": "must not send it", "evt_account": "must not send it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
+		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # a running ingress starts the run", "evt_none": "no event", "evt_price": "plans.prices maps prices to plans), and source s relays to nobody",
 	} {
-		if r := s.pawl(t, "events", "run", id, "--why", "x"); r.code != 1 || !strings.Contains(r.err, says) {
-			t.Errorf("%s: exit %d, %s; want it to say %q", id, r.code, r.err, says)
+		if r := s.pawl(t, "events", "start", id, "--reason", "x"); r.code != 1 || !strings.Contains(r.err, says) {
+			t.Errorf("%s: exit %d, %s; want %q in the output", id, r.code, r.err, says)
 		}
 	}
 	var actions int
@@ -82,11 +83,11 @@ func TestEvents_RunApproveReject(t *testing.T) {
 		t.Errorf("%d audited actions, %v; want 4", actions, err)
 	}
 	if got := decode[[]timeline.Receipt](t, s.pawl(t, "events", "list", "--status", "ignored", "--json")); len(got) != 4 {
-		t.Errorf("still ignored: %+v, want what may not run, and what was rejected", got)
+		t.Errorf("still ignored: %+v, want the event that may not run and the rejected one", got)
 	}
 }
 
-// To send again asks, and what is typed has to be the effect's key.
+// Resend requires a confirmation by typing the effect's key.
 func TestEventsResend_Asks(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -103,19 +104,19 @@ func TestEventsResend_Asks(t *testing.T) {
 		"":    {2, "add --confirm receipt-email:x"},
 		"yes": {1, `"yes" is not the key of the effect: nothing was done`},
 	} {
-		r := typed(t, in+"\n", s.env, "--config", s.file, "events", "resend", "evt_1", "--why", "the customer has none")
+		r := typed(t, in+"\n", s.env, "--config", s.file, "events", "resend", "evt_1", "--reason", "the customer has none")
 		if r.code != want.code || !strings.Contains(r.err, want.says) || !strings.Contains(r.err, "receipt-email:x may have happened") {
 			t.Errorf("typed %q: exit %d, %s; want %d and %q", in, r.code, r.err, want.code, want.says)
 		}
 	}
 }
 
-// parkedStack is a stack with so many dead events.
+// parkedStack is a stack with this number of dead events.
 func parkedStack(t *testing.T, parked int) (stack, string) {
 	t.Helper()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe"})
-	// Nothing listens there, whatever else runs on this machine.
+	// Nothing listens at this address, whatever else runs on this machine.
 	write(t, filepath.Join(filepath.Dir(s.file), "temporal.toml"), "[profile.default]\naddress = \"127.0.0.1:1\"\nnamespace = \"default\"\n")
 	write(t, s.file, read(t, s.file)+"temporal: {config_file: temporal.toml}\n")
 	conn := connect(t, dsn)
@@ -123,9 +124,8 @@ func parkedStack(t *testing.T, parked int) (stack, string) {
 		`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id)
 			select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'billing', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid',
 			       now(), '\x01', 'dead', 'effect_failed: x', 'stripe:evt_' || n from generate_series(1, $1) as n`,
-		`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
-			select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
-			       '{"Invoice":{"Paid":1000,"Currency":"usd"}}' from generate_series(1, $1) as n`,
+		`insert into event_subjects (receipt_id, object, main, amount, currency)
+			select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'in_' || n, true, 1000, 'usd' from generate_series(1, $1) as n`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql, parked); err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func TestBulk_DryRun_ShowsAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 1203) // more than one page
 	for _, dry := range [][]string{{"--request-id", "x"}, nil} {
-		r := s.pawl(t, append([]string{"events", "retry", "--status", "dead", "--reason", "effect_failed", "--why", "x", "--dry-run"}, dry...)...)
+		r := s.pawl(t, append([]string{"events", "retry", "--status", "dead", "--reason-code", "effect_failed", "--reason", "x", "--dry-run"}, dry...)...)
 		for _, want := range []string{"and 1183 more", "1203 events (12030.00 USD)", "nothing was done"} {
 			if r.code != 0 || !strings.Contains(r.out, want) {
 				t.Errorf("exit %d, screen does not have %q:\n%s%s", r.code, want, r.out, r.err)
@@ -149,7 +149,7 @@ func TestBulk_DryRun_ShowsAndChangesNothing(t *testing.T) {
 		Count  int
 		Events []struct{ Event_ID string }
 		Money  map[string]int64
-	}](t, s.pawl(t, "events", "retry", "--status", "dead", "--why", "x", "--dry-run", "--json"))
+	}](t, s.pawl(t, "events", "retry", "--status", "dead", "--reason", "x", "--dry-run", "--json"))
 	seen := map[string]bool{}
 	for _, e := range all.Events {
 		seen[e.Event_ID] = true
@@ -163,7 +163,7 @@ func TestBulk_DryRun_ShowsAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Many events are asked about, by their number, however many they are.
+// A decision about several events requires their number as confirmation.
 func TestBulk_Confirmation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -177,12 +177,12 @@ func TestBulk_Confirmation(t *testing.T) {
 			t.Parallel()
 			s, dsn := parkedStack(t, tt.events)
 			var out, err bytes.Buffer
-			code := run(t.Context(), []string{"--config", s.file, "events", "retry", "--status", "dead", "--why", "x", "--request-id", "x"},
+			code := run(t.Context(), []string{"--config", s.file, "events", "retry", "--status", "dead", "--reason", "x", "--request-id", "x"},
 				stdio{strings.NewReader(tt.typed), &out, &err}, s.variable)
 			if asks := strings.Contains(err.String(), "type their number"); asks != tt.asks {
 				t.Errorf("asks: %t, want %t: %s", asks, tt.asks, err.String())
 			}
-			// There is no Temporal here: what was confirmed is made, and waits for being started.
+			// Temporal is not available: the confirmed job is created, and waits for its start.
 			if made := strings.Contains(err.String(), "the job x is made, and Temporal did not take its run"); made != tt.makes || code != exitFailed {
 				t.Errorf("exit %d, makes %t, want %t: %s", code, made, tt.makes, err.String())
 			}
@@ -204,17 +204,17 @@ func TestBulk_UsageErrors(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
 	for want, args := range map[string][]string{
-		"takes either one ID or a filter":                                 {"retry", "evt_1", "--status", "dead", "--why", "x"},
-		"events retry needs one ID, or --status for many":                 {"retry", "--why", "x"},
-		"--status: retry acts on events":                                  {"retry", "--reason", "effect_failed", "--why", "x"},
-		"--status: skip acts on events that are dead or needs_review":     {"skip", "--status", "processed", "--why", "x"},
-		"--status: run acts on events that are ignored or":                {"run", "--status", "processed", "--why", "x"},
-		"--status: replay acts on events that are processed or":           {"replay", "--status", "ignored", "--why", "x"},
-		"--rate: write a number of events a second":                       {"retry", "--status", "dead", "--rate", "1000", "--why", "x"},
-		"\"soon\" is not a time":                                          {"retry", "--status", "dead", "--since", "soon", "--why", "x"},
-		"--request-id: the request ID of a job has at most 60 characters": {"retry", "--status", "dead", "--request-id", "a b", "--why", "x"},
-		"events retry needs --why REASON":                                 {"retry", "--status", "dead"},
-		"unknown flag: --status":                                          {"compensate", "--status", "dead", "--why", "x"},
+		"takes either one ID or a filter":                                 {"retry", "evt_1", "--status", "dead", "--reason", "x"},
+		"events retry needs one ID, or --status for many":                 {"retry", "--reason", "x"},
+		"--status: retry acts on events":                                  {"retry", "--reason-code", "effect_failed", "--reason", "x"},
+		"--status: skip acts on events that are dead or needs_review":     {"skip", "--status", "processed", "--reason", "x"},
+		"--status: run acts on events that are ignored or":                {"start", "--status", "processed", "--reason", "x"},
+		"--status: replay acts on events that are processed or":           {"replay", "--status", "ignored", "--reason", "x"},
+		"--rate: write a number of events a second":                       {"retry", "--status", "dead", "--rate", "1000", "--reason", "x"},
+		"\"soon\" is not a time":                                          {"retry", "--status", "dead", "--since", "soon", "--reason", "x"},
+		"--request-id: the request ID of a job has at most 60 characters": {"retry", "--status", "dead", "--request-id", "a b", "--reason", "x"},
+		"events retry needs --reason REASON":                              {"retry", "--status", "dead"},
+		"unknown flag: --status":                                          {"compensate", "--status", "dead", "--reason", "x"},
 	} {
 		if r := s.pawl(t, append([]string{"events"}, args...)...); r.code != exitUsage || !strings.Contains(r.err, want) {
 			t.Errorf("events %v: exit %d, %q; want %q", args, r.code, r.err, want)
@@ -222,8 +222,7 @@ func TestBulk_UsageErrors(t *testing.T) {
 	}
 }
 
-// Reviews are answered, and effects said to have happened, of many events, too; the preview counts why which is
-// refused.
+// Approve, reject and done also work for many events. The preview counts the refused events by reason.
 func TestBulk_ApproveRejectDone(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 3)
@@ -233,13 +232,13 @@ func TestBulk_ApproveRejectDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	dry := s.pawl(t, "events", "reject", "--status", "dead", "--dry-run")
-	for _, want := range []string{"would reject 3 events", "2 would be ignored", "1 would be refused (is dead (effect_failed), and its run takes no reject"} {
+	for _, want := range []string{"would reject 3 events", "2 would be ignored", "1 would be refused (is dead (effect_failed), and its run does not accept reject"} {
 		if dry.code != 0 || !strings.Contains(dry.out, want) {
 			t.Errorf("exit %d, the screen does not have %q:\n%s%s", dry.code, want, dry.out, dry.err)
 		}
 	}
-	for _, args := range [][]string{{"approve"}, {"reject"}, {"done", "--effect", "finance-export", "--reference", "journal 7"}} {
-		r := s.pawl(t, append([]string{"events", args[0], "--status", "dead", "--why", "x", "--yes", "--request-id", args[0]}, args[1:]...)...)
+	for _, args := range [][]string{{"approve"}, {"reject"}, {"mark-done", "--effect", "finance-export", "--reference", "journal 7"}} {
+		r := s.pawl(t, append([]string{"events", args[0], "--status", "dead", "--reason", "x", "--yes", "--request-id", args[0]}, args[1:]...)...)
 		if !strings.Contains(r.err, "the job "+args[0]+" is made") {
 			t.Errorf("%s: exit %d, %s%s", args[0], r.code, r.out, r.err)
 		}
@@ -248,7 +247,7 @@ func TestBulk_ApproveRejectDone(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), `select count(*) from jobs where action in ('approve', 'reject') or action = 'done' and effect = 'finance-export' and reference = 'journal 7'`).Scan(&jobs); err != nil || jobs != 3 {
 		t.Errorf("%d jobs, %v; want 3", jobs, err)
 	}
-	if r := s.pawl(t, "events", "done", "--status", "dead", "--why", "x", "--yes"); r.code != exitUsage || !strings.Contains(r.err, "needs --reference") {
+	if r := s.pawl(t, "events", "mark-done", "--status", "dead", "--reason", "x", "--yes"); r.code != exitUsage || !strings.Contains(r.err, "needs --reference") {
 		t.Errorf("without a reference: exit %d, %s", r.code, r.err)
 	}
 }
@@ -256,7 +255,7 @@ func TestBulk_ApproveRejectDone(t *testing.T) {
 func TestBulk_NothingToDo_SaysSo(t *testing.T) {
 	t.Parallel()
 	s, _ := parkedStack(t, 1)
-	r := s.pawl(t, "events", "retry", "--status", "dead", "--type", "none", "--why", "x")
+	r := s.pawl(t, "events", "retry", "--status", "dead", "--type", "none", "--reason", "x")
 	if r.code != exitFailed || !strings.Contains(r.err, "no event matches the filter") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
@@ -290,7 +289,7 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 		}
 	}
 	if strings.Index(r.out, "evt_2") > strings.Index(r.out, "evt_3") {
-		t.Errorf("what was refused does not come first:\n%s", r.out)
+		t.Errorf("the refused items are not first:\n%s", r.out)
 	}
 	if shown := decode[struct{ List []job.Item }](t, s.pawl(t, "jobs", "show", "mended", "--result", "open", "--json")); len(shown.List) != 1 || shown.List[0].Name != "evt_3" {
 		t.Errorf("open: %+v", shown)
@@ -298,8 +297,8 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 	if status := s.pawl(t, "status"); !strings.Contains(status.out, "mended") || !strings.Contains(status.out, "jobs show mended") {
 		t.Errorf("status does not show the job:\n%s", status.out)
 	}
-	// A pause needs no Temporal, and goes into the audit trail.
-	if r := s.pawl(t, "jobs", "pause", "mended", "--why", "wait", "--who", "bob"); r.code != 0 || !strings.Contains(r.out, "it is paused: 1 done") {
+	// A pause does not require Temporal, and is recorded in the audit trail.
+	if r := s.pawl(t, "jobs", "pause", "mended", "--reason", "wait", "--as", "bob"); r.code != 0 || !strings.Contains(r.out, "it is paused: 1 done") {
 		t.Errorf("pause: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	if r := s.pawl(t, "jobs", "show", "mended"); !strings.Contains(r.out, " bob: wait") {
@@ -309,7 +308,7 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 		t.Errorf("audit:\n%s", r.out)
 	}
 	for want, args := range map[string][]string{
-		"mended is paused already": {"pause", "mended", "--why", "x"}, `no job "none"`: {"show", "none"}, "no job \"other\"": {"cancel", "other", "--why", "x"},
+		"mended is paused already": {"pause", "mended", "--reason", "x"}, `no job "none"`: {"show", "none"}, "no job \"other\"": {"cancel", "other", "--reason", "x"},
 	} {
 		if r := s.pawl(t, append([]string{"jobs"}, args...)...); r.code != exitFailed || !strings.Contains(r.err, want) {
 			t.Errorf("jobs %v: exit %d, %s; want %q", args, r.code, r.err, want)
@@ -320,19 +319,19 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 	}
 }
 
-// A token is made, shown once, listed without its text, and ended.
+// A token is created, shown once, listed without its text, and revoked.
 func TestTokens_NewListRevoke(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
-	if r := s.pawl(t, "tokens", "new", "shop", "--why", "x"); r.code != 2 || !strings.Contains(r.err, "--role") {
+	if r := s.pawl(t, "tokens", "new", "shop", "--reason", "x"); r.code != 2 || !strings.Contains(r.err, "--role") {
 		t.Errorf("without a role: exit %d, %s", r.code, r.err)
 	}
-	r := s.pawl(t, "tokens", "new", "shop", "--role", "viewer", "--expires", "90d", "--networks", "10.0.0.0/8", "--why", "the shop asks")
+	r := s.pawl(t, "tokens", "new", "shop", "--role", "viewer", "--expires", "90d", "--networks", "10.0.0.0/8", "--reason", "the shop asks")
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	if r.code != 0 || len(lines) != 2 || !token.WellFormed(lines[1]) {
 		t.Fatalf("exit %d, %s%s; want a token in a line of its own", r.code, r.out, r.err)
 	}
-	if r := s.pawl(t, "tokens", "revoke", "shop", "--why", "it leaked"); r.code != 0 {
+	if r := s.pawl(t, "tokens", "revoke", "shop", "--reason", "it leaked"); r.code != 0 {
 		t.Errorf("revoke: exit %d, %s", r.code, r.err)
 	}
 	r = s.pawl(t, "tokens", "list", "--wide")
@@ -341,13 +340,13 @@ func TestTokens_NewListRevoke(t *testing.T) {
 	}
 }
 
-// The console serves the API to who has a token, and to nobody else.
+// The console serves the API only with a token.
 func TestConsole_APIByToken(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"billing": "stripe"})
 	listen := schematest.FreeAddr(t)
 	write(t, s.file, read(t, s.file)+"console: {listen: '"+listen+"'}\nops: {console: '"+schematest.FreeAddr(t)+"'}\n")
-	r := s.pawl(t, "tokens", "new", "shop", "--role", "viewer", "--expires", "1d", "--networks", "127.0.0.1", "--why", "the shop asks")
+	r := s.pawl(t, "tokens", "new", "shop", "--role", "viewer", "--expires", "1d", "--networks", "127.0.0.1", "--reason", "the shop asks")
 	text := strings.TrimSpace(r.out[strings.LastIndex(strings.TrimSpace(r.out), "\n")+1:])
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)

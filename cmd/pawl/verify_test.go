@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
 
-// verdictJSON is the output as a script reads it.
+// verdictJSON is the JSON output for scripts.
 type verdictJSON struct {
 	Valid         bool    `json:"valid"`
 	EventID       *string `json:"event_id"`
@@ -35,7 +35,7 @@ type verdictJSON struct {
 	Diagnosis     string  `json:"diagnosis"`
 }
 
-// The command gives every vector its verdict, and the values that the vector's README lists.
+// The command returns the verdict of every vector, and the values in the vectors' README.
 func TestVerify_Vectors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,7 +139,7 @@ func verifyRequest(t *testing.T, content string) result {
 	return pawl(t, nil, "verify", "--request", file)
 }
 
-// A public key is no secret: whoever has it must not be able to sign with it.
+// A public key is not secret: nobody may sign with it.
 func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
 	t.Parallel()
 	public, _, err := ed25519.GenerateKey(nil)
@@ -174,7 +174,7 @@ func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
 	}
 }
 
-// Whoever forges a delivery names a certificate of his own: that is a verdict about the request.
+// An attacker can name their own certificate: that is a verdict about the request, not an error.
 func TestVerify_PayPal_ForeignCertificate_Untrusted(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_772_366_400, 0)
@@ -326,7 +326,7 @@ func TestVerify_HeaderTwice_IsTwoLines(t *testing.T) {
 	}
 }
 
-// A server drops the white space around a header's value before anybody sees it.
+// A server removes the white space around a header's value before pawl receives it.
 func TestVerify_HeaderInWhiteSpace_AsTheListenerReadsIt(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_772_366_400, 0)
@@ -361,6 +361,6 @@ func TestVerify_MissingHeader_SaidOnce(t *testing.T) {
 	t.Parallel()
 	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {}, "body_base64": "e30="}`)
 	if got := decode[verdictJSON](t, r); got.Diagnosis != "header Stripe-Signature is missing" {
-		t.Errorf("diagnosis %q, want it said once", got.Diagnosis)
+		t.Errorf("diagnosis %q, want it once", got.Diagnosis)
 	}
 }

@@ -1,7 +1,7 @@
 // Package adyen verifies Adyen's webhooks in both of its schemes.
 //
-// Payments ("standard") webhooks carry a signature inside each item, over eight of its fields.
-// All others (platform, management, …) carry one in the header HmacSignature, over the raw body.
+// In payments ("standard") webhooks, each item contains a signature of eight of its fields. All other webhooks
+// (platform, management, …) have one signature of the raw body in the header HmacSignature.
 //
 // Source: docs.adyen.com/development-resources/webhooks, adyen-python-api-library and
 // adyen-node-api-library hmacValidator.
@@ -21,45 +21,46 @@ const (
 	signatureHeader = "HmacSignature"
 	protocolHeader  = "Protocol"
 
-	// schemeOption is a key of Settings.Options. If it is not set, the request determines the scheme.
+	// schemeOption is the key in Settings.Options for the signature scheme. If it is not set, each request determines
+	// its scheme.
 	schemeOption = "scheme"
 	paymentsItem = "payments_item"
 	rawBody      = "raw_body"
 	keyBytes     = 32
 )
 
-// Provider is Adyen. Its secrets are HMAC keys in hex. options.scheme is payments_item or raw_body; without it, a
-// request with the header HmacSignature is verified by that header, and any other by its items. Deliveries have no
-// signed time: only deduplication stops a replay.
+// Provider is Adyen. Its secrets are HMAC keys in hex. options.scheme is payments_item or raw_body. Without this
+// option, pawl verifies the header HmacSignature if the request has it, and the items otherwise. Deliveries have no
+// signed time, so only deduplication stops a replay.
 //
 // Only these fields of a payments item are authentic: pspReference, originalReference, merchantAccountCode,
-// merchantReference, amount, eventCode and success. An attacker who can change a delivery in transit can change all
-// others, so a flow must not trust them.
+// merchantReference, amount, eventCode and success. A flow must not trust the other fields: an attacker can change them
+// in transit.
 var Provider = webhook.Provider{
 	Name: "adyen",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 with a hex key, base64, of eight fields of each item (payments) or of the body (others)",
-		ID:           "pspReference:eventCode:success of each item; others: none (hash)",
-		Type:         "eventCode of each item; others: body type",
-		Account:      "merchantAccountCode of each item; others: body data.balancePlatform, data.merchantId or data.merchantAccount",
-		Object:       "pspReference of each item; others: the ID in body data",
-		OccurredAt:   "eventDate of each item (unsigned); others: body timestamp or createdAt",
-		Mode:         "body live or environment",
+		Scheme:       "HMAC-SHA256 with a hex key, in base64. It covers eight fields of each item (payments webhooks) or the body (other webhooks)",
+		ID:           "payments webhooks: pspReference:eventCode:success of each item; other webhooks: none, pawl uses the hash of the body",
+		Type:         "payments webhooks: eventCode of each item; other webhooks: type in the body",
+		Account:      "payments webhooks: merchantAccountCode of each item; other webhooks: data.balancePlatform, data.merchantId or data.merchantAccount in the body",
+		Object:       "payments webhooks: pspReference of each item; other webhooks: the ID of the object in data",
+		OccurredAt:   "payments webhooks: eventDate of each item (unsigned); other webhooks: timestamp or createdAt in the body",
+		Mode:         "live or environment in the body",
 		Identity:     webhook.ByID,
-		Dedupe:       "pspReference, eventCode and success",
+		Dedupe:       "payments webhooks: pspReference, eventCode and success of the item; other webhooks: hash of the body",
 		AnswerWithin: 10 * time.Second,
-		Retries:      "3 at once (9, 18, 27 s), then 2, 5, 10, 15, 30 min, 1, 2, 4 h and every 8 h",
+		Retries:      "after 9, 18 and 27 s, then after 2, 5, 10, 15 and 30 min, after 1, 2 and 4 h, and then every 8 h",
 		RetryFor:     30 * 24 * time.Hour,
-		Disables:     "never; the endpoint's queue waits behind a failure",
+		Disables:     "never; a failed delivery blocks all later deliveries to the endpoint",
 		Headers:      webhook.Headers{Plain: []string{protocolHeader}, Signatures: []string{signatureHeader}},
 		Options: map[string]string{
-			schemeOption: "`" + paymentsItem + "` (a signature in each item of a payments webhook) or `" + rawBody +
-				"` (one in the header); left out, the delivery determines it",
+			schemeOption: "`" + paymentsItem + "` (payments webhooks: each item contains a signature) or `" + rawBody +
+				"` (other webhooks: the header contains one signature). Without this option, each delivery determines its scheme",
 		},
 	},
 	New:  newVerifier,
 	Sign: sign,
-	// Type is an authorised payment. A source with raw_body gets an account holder that was created.
+	// The default test event is an authorised payment, or a new account holder for a source with raw_body.
 	Sample: webhook.Sample{
 		Type:     "AUTHORISATION",
 		TypeWith: map[string]string{schemeOption + "=" + rawBody: "balancePlatform.accountHolder.created"},
@@ -84,8 +85,7 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	return webhook.AsVerifier(&verifier{keys, scheme}, errors.Join(err, schemeErr))
 }
 
-// Verify checks the signature in the header or in every item. One item with a wrong signature rejects the whole
-// delivery.
+// Verify checks the signature in the header, or the signature in every item. It rejects a delivery with one wrong item.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if !v.isRaw(r) {
 		return v.verifyItems(r)
@@ -108,7 +108,7 @@ func (v *verifier) isRaw(r *webhook.Request) bool {
 	return len(r.Header.Values(signatureHeader)) > 0 || !webhook.ReadEnvelope(r.Body).Has(itemsField)
 }
 
-// Events returns an event for each item, or the one event of the body.
+// Events returns one event for each item, or one event if the body has no items.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if v.isRaw(r) {
 		return []webhook.Event{rawEvent(r.Body)}
@@ -116,7 +116,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return itemEvents(r.Body)
 }
 
-// sign makes a delivery as Adyen does. It writes the signatures of a payments body into the body.
+// sign signs a delivery as Adyen does. It writes the signature of each payments item into the item.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	key, err := webhook.HexKey(in.Secret)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestConformance_Payments(t *testing.T) {
 			ID: "P1:AUTHORISATION:true", IDOrigin: webhook.FromBody, Type: "AUTHORISATION", Account: "Shop", Mode: webhook.Test, Object: "P1",
 			OccurredAt: time.Date(2019, 5, 6, 15, 15, 34, 121_000_000, time.UTC),
 		},
-		BodyUnsigned: true, // eight fields of it are
+		BodyUnsigned: true, // except eight fields
 	})
 }
 
@@ -56,7 +56,7 @@ func TestConformance_RawBody(t *testing.T) {
 	}
 }
 
-// TestVectors tells the scheme by the request's shape, TestVectors_Scheme by the settings.
+// TestVectors identifies the scheme by the request's shape, TestVectors_Scheme by the settings.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	webhooktest.Vectors(t, adyen.Provider, nil)
@@ -134,7 +134,7 @@ func TestVerify_Batch_EveryItemMustFit(t *testing.T) {
 			text := string(r.Body)
 			changed := strings.Replace(text, c.old, c.new, 1)
 			if changed == text {
-				t.Fatalf("%s does not stand in %s", c.old, text)
+				t.Fatalf("%s is not in %s", c.old, text)
 			}
 			_, err := v.Verify(&webhook.Request{Body: []byte(changed), ReceivedAt: at})
 			if got, _ := webhook.ClassOf(err); got != c.want || (err == nil) != (c.want == "") {
@@ -144,13 +144,13 @@ func TestVerify_Batch_EveryItemMustFit(t *testing.T) {
 	}
 }
 
-// report is a delivery of Adyen's that names a report with times in its name. key is its HMAC key.
+// report is an Adyen delivery about a report with times in its name. key is its HMAC key.
 const (
 	reportKey = "6b1f0c9d2e7a45838c1d90ab34cd56ef708192a3b4c5d6e7f80112233445566f"
 	report    = `{"live":"false","notificationItems":[{"NotificationRequestItem":{"additionalData":{"hmacSignature":"1eizxCe7arRBsW5jvPfToAzEy0tbSpo83J7GxXsDvjs="},"amount":{"currency":"EUR","value":0},"eventCode":"REPORT_AVAILABLE","eventDate":"2026-11-03T04:00:00+01:00","merchantAccountCode":"AcmeECOM","merchantReference":"","pspReference":"settlement_report_2026-11-01T00:00:00_2026-11-02T23:59:59.csv","reason":"https://ca-test.adyen.com/reports/download/MerchantAccount/AcmeECOM/settlement_report_2026-11-01T00:00:00_2026-11-02T23:59:59.csv","success":"true"}}]}`
 )
 
-// A report whose name holds times is an event like any other: a refusal would hold up the endpoint's queue for 30 days.
+// A report with times in its name is an event like any other: a rejection would block the endpoint's queue for 30 days.
 func TestEvents_ReportNamedByTimes(t *testing.T) {
 	t.Parallel()
 	v := setup(t, "", reportKey)
@@ -163,8 +163,8 @@ func TestEvents_ReportNamedByTimes(t *testing.T) {
 	}
 }
 
-// An item that Adyen has signed, and that can be read in two ways or not at all, is parked. All its readings are one
-// event, which takes the place of no other.
+// A signed item that can be parsed in two ways, or not at all, is parked. All its readings are one event, and it
+// replaces no other event.
 func TestEvents_SignedItemOfTwoReadings_Parked(t *testing.T) {
 	t.Parallel()
 	v := setup(t, "", keyA)
@@ -216,7 +216,7 @@ func TestVerify_Shape(t *testing.T) {
 	}
 }
 
-// The shapes are those of Adyen's webhook models: platform, management and tokenization.
+// The shapes of Adyen's webhook models: platform, management and tokenization.
 func TestEvents_RawBody_AccountAndObject(t *testing.T) {
 	t.Parallel()
 	v := setup(t, "raw_body", keyA)
@@ -268,7 +268,7 @@ func FuzzPaymentsEvents(f *testing.F) {
 	webhooktest.FuzzEvents(f, setup(f, "payments_item", keyA), signed(f, keyA, batch))
 }
 
-// FuzzPaymentsVerify changes what stands in an item: the eight fields must stay what was signed.
+// FuzzPaymentsVerify changes an item: the eight fields must stay as signed.
 func FuzzPaymentsVerify(f *testing.F) {
 	v := setup(f, "", keyA)
 	good := signed(f, keyA, payment)

@@ -19,31 +19,31 @@ const (
 	signatureHeader = "X-Signature-Ed25519"
 	timestampHeader = "X-Signature-Timestamp"
 	// Discord documents neither a tolerance nor whether a retry is signed with a new time. It retries for ten minutes.
-	// Equal bodies within the tolerance are one event, because the hash of the signed bytes is the ID.
+	// A long tolerance allows no replay: equal bodies are one event, because the hash of the body is the ID.
 	tolerance = 15 * time.Minute
 )
 
-// Provider is Discord. Its secrets are public keys: the application's, 32 bytes in hex.
+// Provider is Discord. The secret of a source is the public key of the application, 32 bytes in hex.
 //
 // Discord sends requests with invalid signatures on purpose, and removes an endpoint that does not answer them with
-// 401. So any signature that does not fit has class no_matching_signature, even one with a wrong format. Only a request
-// without the headers is malformed; it gets 401 as well.
+// 401. So every wrong signature has class no_matching_signature, even if its format is wrong. A request without the
+// signature headers is malformed, but it also gets 401.
 var Provider = webhook.Provider{
 	Name: "discord",
 	Contract: webhook.Contract{
 		Acknowledge:  acknowledge,
-		Scheme:       "Ed25519 of timestamp and body, hex",
-		ID:           "none (hash)",
-		Type:         "body event.type; interaction.<type> of interactions",
-		Account:      "body application_id",
-		Object:       "body event.data.id, id of interactions",
-		OccurredAt:   "body event.timestamp",
+		Scheme:       "Ed25519 signature of timestamp and body, in hex",
+		ID:           "none; pawl uses the hash of the body",
+		Type:         "event.type in the body; interactions: interaction.TYPE",
+		Account:      "application_id in the body",
+		Object:       "event.data.id in the body; interactions: id in the body",
+		OccurredAt:   "event.timestamp in the body",
 		Identity:     webhook.ByID,
 		Dedupe:       "hash of the body",
 		AnswerWithin: 3 * time.Second,
-		Retries:      "several, exponential, for up to 10 min",
+		Retries:      "several retries at exponential intervals, for up to 10 min",
 		RetryFor:     10 * time.Minute,
-		Disables:     "when it fails too often, with an e-mail; when a false signature is not answered with 401",
+		Disables:     "if deliveries fail too often (Discord sends an e-mail), or if a wrong signature is not answered with 401",
 		Tolerance:    tolerance,
 		Headers:      webhook.Headers{Signatures: []string{signatureHeader, timestampHeader}},
 		Always401:    true,
@@ -77,7 +77,7 @@ func publicKey(value string) (ed25519.PublicKey, error) {
 	return key, webhook.CheckEd25519(key)
 }
 
-// Verify checks the signature over the timestamp's text and the body, and the timestamp.
+// Verify checks the signature of the timestamp header and the body, and then the age of the timestamp.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	signature, err := r.HeaderOnce(signatureHeader)
 	if err != nil {
@@ -102,8 +102,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, r.CheckClock(at, v.tolerance)
 }
 
-// sign makes a request as Discord does. The secret is an Ed25519 private key in hex: the seed of
-// 32 bytes, or seed and public key of 64.
+// sign signs a request as Discord does. The secret is an Ed25519 private key in hex: 32 bytes (the seed) or 64 bytes
+// (the seed and the public key).
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	key, err := privateKey(in.Secret)
 	if err != nil {

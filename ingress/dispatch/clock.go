@@ -10,19 +10,20 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// clock starts the runs of due clock rows until ctx ends. While Temporal is down, only the sweep tries to reach it.
+// clock starts the runs of due scheduled actions until ctx ends. While Temporal is down, clock does nothing, and only
+// the sweep calls Temporal.
 func (d *Dispatcher) clock(ctx context.Context) {
 	for {
 		found := 0
 		if !d.down.Load() {
 			var err error
 			if found, err = d.ClockOnce(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errUnable) {
-				d.cfg.Log.Warn("due rows not started; the next sweep tries again", "error", err)
+				d.cfg.Log.Warn("due actions not started; the next sweep retries", "error", err)
 			}
 		}
 		pause := d.cfg.Every
 		if found == sweepBatch {
-			pause = 0 // more rows are due
+			pause = 0 // more actions are due
 		}
 		if !wait(ctx, pause) {
 			return
@@ -30,8 +31,8 @@ func (d *Dispatcher) clock(ctx context.Context) {
 	}
 }
 
-// ClockOnce starts one run for each account with due rows, one batch of accounts, and returns how many accounts it
-// found. A due row waits while its receipt is running or parked.
+// ClockOnce starts one run for each account with due actions, for one batch of accounts. It returns the number of these
+// accounts. While the receipt of an action is running or parked, ClockOnce does not start the action.
 func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	due, err := d.cfg.Receipts.Clock(ctx, sweepBatch)
 	if err != nil {
@@ -47,10 +48,10 @@ func (d *Dispatcher) ClockOnce(ctx context.Context) (found int, err error) {
 	return len(due), errors.Join(faults...)
 }
 
-// startClock starts the run of one due account. The due time names the run. If a run of that name ended before the row
-// was inserted, the present time names the run, which handles every row that is due by then. startClock assigns the
-// receipt to the run before it starts the run: if this process dies in between, the search finds the receipt without
-// its run and starts the run.
+// startClock starts the run for the due actions of one account. The workflow ID contains the due time. If a run with
+// this ID ended before the action was stored, the workflow ID contains the present time instead. startClock assigns the
+// receipt to the run before it starts the run. If this process dies in between, the search for lost runs starts the
+// run.
 func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	in := workflows.EventInput{Ref: c.Ref}
 	anew := in
@@ -80,8 +81,7 @@ func (d *Dispatcher) startClock(ctx context.Context, c receipt.Clock) error {
 	return nil
 }
 
-// leave restores a receipt after its clock run turned out to have been started already, unless that run belongs to the
-// receipt.
+// leave restores the status of a receipt if the run with its workflow ID was already started for another receipt.
 func (d *Dispatcher) leave(ctx context.Context, receiptID string, begun receipt.Begun) error {
 	found, err := d.latest(ctx, begun.WorkflowID)
 	if err != nil {
@@ -94,7 +94,8 @@ func (d *Dispatcher) leave(ctx context.Context, receiptID string, begun receipt.
 	case another.receiptID == "":
 		return d.cfg.Receipts.Transition(ctx, receiptID, receipt.NeedsReview, another.Error(), another.Error())
 	}
-	// The due row now names another receipt, because facts have changed. The run of that receipt does all of the work.
+	// Facts have changed, so the due actions now belong to another receipt. The run of that receipt executes all of
+	// them.
 	status := begun.Was
 	if status == receipt.Processing {
 		status = receipt.Processed
@@ -102,8 +103,8 @@ func (d *Dispatcher) leave(ctx context.Context, receiptID string, begun receipt.
 	return d.cfg.Receipts.Transition(ctx, receiptID, status, "", "")
 }
 
-// runOf returns the input of a receipt's run: its event and, if the workflow ID belongs to a clock run, the due time in
-// that ID.
+// runOf returns the input of a receipt's run: the event and, for a run of scheduled actions, the due time from the
+// workflow ID.
 func runOf(p receipt.Pending) workflows.EventInput {
 	in := workflows.EventInput{Ref: p.Ref}
 	if due, ok := workflows.DueOf(p.WorkflowID); ok {

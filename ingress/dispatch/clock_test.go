@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// rested returns a receipt whose run has ended.
+// rested returns a receipt with a run that has ended.
 func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pending {
 	t.Helper()
 	p := b.insert(t, change...)
@@ -22,7 +22,7 @@ func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pendin
 	return p
 }
 
-// await writes what is due of acme by a fact of p, since a time that the database says.
+// await inserts a scheduled action of acme by a fact of p, at a time in SQL.
 func (b *bench) await(t *testing.T, p receipt.Pending, object, at string) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `
@@ -53,7 +53,8 @@ const (
 	yesterdayID = "due:live:acme:20260322T000010Z"
 )
 
-// What is due of an account at one time is one run, under the receipt of a fact that made it due; what lies ahead is none.
+// The scheduled actions of an account at one time are one run, under the receipt of a fact that scheduled them. Future
+// actions start no run.
 func TestClock_Due_OneRunForAccountAndTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -74,7 +75,7 @@ func TestClock_Due_OneRunForAccountAndTime(t *testing.T) {
 	wg.Wait()
 	s, ok := b.temporal.get(yesterdayID)
 	if !ok || s.flow != "AccountDue" || s.in.ReceiptID != p.ReceiptID || s.in.Due == nil || s.in.Due.Account != "acme" || len(b.temporal.runs) != 1 {
-		t.Fatalf("runs %+v, want one for what is due", b.temporal.runs)
+		t.Fatalf("runs %+v, want one for the due action", b.temporal.runs)
 	}
 	if got := mustGet(t, b, p); got.Status != receipt.Processing || got.WorkflowID != yesterdayID {
 		t.Errorf("receipt %s of run %s, want it at work in the clock's", got.Status, got.WorkflowID)
@@ -84,7 +85,8 @@ func TestClock_Due_OneRunForAccountAndTime(t *testing.T) {
 	}
 }
 
-// A process that dies before the start, or before it has heard of it, costs a lease and no second run.
+// If a process is killed before the start, or before it gets the response, the action waits for its lease and runs
+// once.
 func TestClock_StartLost_OnceMore_OneRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -92,7 +94,7 @@ func TestClock_StartLost_OnceMore_OneRun(t *testing.T) {
 	b.await(t, p, "in_1", yesterday)
 	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
 	if _, err := b.d.ClockOnce(t.Context()); err == nil {
-		t.Error("a start whose reply was lost passed for success")
+		t.Error("a start with a lost reply counted as success")
 	}
 	b.leaseOver(t)
 	b.d = b.dispatcher(t)
@@ -101,7 +103,7 @@ func TestClock_StartLost_OnceMore_OneRun(t *testing.T) {
 	}
 }
 
-// What was taken back stays so, whatever else is due by its fact.
+// Compensated facts stay compensated, even if other actions of the same receipt are due.
 func TestClock_Compensated_RunKnows(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -116,7 +118,8 @@ func TestClock_Compensated_RunKnows(t *testing.T) {
 	}
 }
 
-// What belongs to a receipt that is at work or parked waits: a person decides about one run of a receipt at a time.
+// An action of a receipt that is running or parked waits, because a person decides about one run of a receipt at a
+// time.
 func TestClock_ReceiptIsOpen_Waits(t *testing.T) {
 	t.Parallel()
 	for _, status := range []receipt.Status{receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
@@ -142,7 +145,8 @@ func TestClock_ReceiptIsOpen_Waits(t *testing.T) {
 	}
 }
 
-// The run for what is due may have been started for another receipt, whose fact was replaced meanwhile. It does all.
+// The run for the account and time may already exist for another receipt, because that receipt's action was replaced.
+// It executes all due actions, and the second receipt does not change.
 func TestClock_RunOfAnotherReceipt_LeftToThat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -159,7 +163,8 @@ func TestClock_RunOfAnotherReceipt_LeftToThat(t *testing.T) {
 	}
 }
 
-// A row that gets its account's time after that time's run has ended is done all the same, by a run of the present time.
+// A row that is moved to its account's time after the run of that time has ended is executed by a run of the present
+// time.
 func TestClock_RunOfTheTimeHasEnded_OneOfThePresentTime(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{true, false} {
@@ -196,7 +201,7 @@ func TestClock_RunOfTheTimeHasEnded_OneOfThePresentTime(t *testing.T) {
 	}
 }
 
-// A run of the clock that Temporal has forgotten is started again as what it was.
+// A run of scheduled actions that Temporal no longer stores is started again as the same run.
 func TestSearchOnce_ClockRunForgotten_StartedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -222,7 +227,8 @@ func mustGet(t *testing.T, b *bench, p receipt.Pending) receipt.Receipt {
 	return got
 }
 
-// What no run has taken is seen by its age, also while the sweep has it. What waits for a person is not: he is asked.
+// An action that no run has executed is counted by its age, even while the sweep has leased it. An action that waits
+// for a parked receipt is not counted, because the parked receipt is.
 func TestClock_Overdue_SeenUnlessParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -240,7 +246,7 @@ func TestClock_Overdue_SeenUnlessParked(t *testing.T) {
 	}
 	b.await(t, p, "in_2", time.Now().Add(-2*time.Hour).Format(time.RFC3339))
 	b.await(t, p, "in_3", time.Now().Add(-time.Hour).Format(time.RFC3339))
-	b.clock(t) // it has them for a while
+	b.clock(t) // leases them for a while
 	if got := overdue(); got != 2*time.Hour {
 		t.Errorf("overdue by %s, want two hours", got)
 	}

@@ -24,7 +24,8 @@ import (
 type Temporal interface {
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any,
 		args ...any) (client.WorkflowRun, error)
-	// DescribeWorkflowExecution reads the run itself, not the visibility store, which lags.
+	// DescribeWorkflowExecution reads the current state of the run. Lists come from the visibility store, which may be
+	// outdated.
 	DescribeWorkflowExecution(ctx context.Context, workflowID,
 		runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool,
@@ -36,18 +37,18 @@ type Temporal interface {
 // Config configures a dispatcher. Temporal, Receipts, Runs and TaskQueue are required.
 type Config struct {
 	Temporal Temporal
-	// Prepare, when set, registers the search attributes of the starts. It is called when the namespace lacks them.
+	// Prepare, when set, registers pawl's search attributes. The dispatcher calls it if the namespace lacks them.
 	Prepare   func(context.Context) error
 	Receipts  *receipt.Store
 	Runs      *run.Store
 	TaskQueue string
-	// Eager requests eager workflow start, which saves a round trip if a worker of the same process shares the client.
+	// Eager requests an eager workflow start. It saves a round trip if a worker in this process uses the same client.
 	Eager bool
-	// Workers is how many starts may be in progress; default 16.
+	// Workers is the maximum number of starts in progress; default 16.
 	Workers int
 	// Every is the pause between sweeps; default 1 s.
 	Every time.Duration
-	// Page returns the URL of a receipt's page in the console. The receipt's run links to it. Default: no link.
+	// Page returns the URL of a receipt's page in the console, to which the run links. Default: no link.
 	Page  func(receiptID string) string
 	Meter metric.Meter
 	Log   *slog.Logger
@@ -55,44 +56,45 @@ type Config struct {
 }
 
 const (
-	// queueLength is how many offered events may wait in memory. The sweep starts the others a few seconds later.
+	// queueLength is the maximum number of offered events in the queue. The sweep starts all other events a few seconds
+	// later.
 	queueLength = 4096
-	// startTimeout bounds one start, including the retries of the SDK.
+	// startTimeout is the timeout of one start, including the retries of the SDK.
 	startTimeout = 3 * time.Second
-	// prepareTimeout bounds a registration, which may create a column or an index.
+	// prepareTimeout is the timeout of [Config].Prepare. Temporal may have to create a column or an index.
 	prepareTimeout = 10 * time.Second
-	// taskTimeout is half of Temporal's default. After a worker is killed, it is most of the wait of a run, and a
-	// healthy task takes milliseconds. With a shorter timeout, the tasks of a worker that lacks CPU time would time
-	// out.
+	// taskTimeout is the timeout of a workflow task, half of Temporal's default. After a worker is killed, its runs
+	// make no progress for this time. With a shorter timeout, the tasks of a worker that lacks CPU time would time out.
 	taskTimeout = 5 * time.Second
-	// keep is how long after leasing a receipt a process may begin to start it. The rest of the lease covers a start
-	// that takes startTimeout, the record of the start, and a late answer to its commit, so that no other process
-	// begins to start the same receipt.
+	// keep is how long after it leased a receipt a process may begin to start the receipt's run. The rest of the lease
+	// is for the start itself, its record, and a delayed commit. Otherwise another process could start the same
+	// receipt.
 	keep = receipt.Lease - startTimeout - markEvery - time.Second
-	// sweepBatch is how many receipts a sweep leases at once. If Temporal accepts fewer than 20 starts a second, the
-	// sweep leaves some of them, which are due again at once.
+	// sweepBatch is how many receipts a sweep leases at once. If Temporal accepts fewer than 20 starts per second, the
+	// sweep does not start all of them, and makes the rest due again at once.
 	sweepBatch = 100
-	// While Temporal is down, the sweep tries one receipt after each pause. The pause grows from firstPause to
-	// lastPause. After Temporal recovers, the backlog moves within lastPause.
+	// While Temporal is down, the sweep tries to start one receipt after each pause. The pause grows from firstPause to
+	// lastPause. After Temporal recovers, starts continue within lastPause.
 	firstPause, lastPause = 250 * time.Millisecond, 2 * time.Second
-	// markEvery is how long a run may last before its start is recorded. Most runs end earlier and record themselves.
+	// markEvery is the time between writes that record started runs. Most runs end earlier and record their start
+	// themselves.
 	markEvery = time.Second
-	// resumeRate is how many receipts per second become due after the pause of their source ends: about as many as a
-	// small worker runs beside new events.
+	// resumeRate is how many receipts per second become due after the pause of their source ends. A small worker can
+	// run about as many in addition to new events.
 	resumeRate = 80
-	// sampleEvery is how often the backlog gauge counts the table.
+	// sampleEvery is how often the backlog metrics are measured.
 	sampleEvery = 5 * time.Second
 )
 
-// Dispatcher starts workflows. Make one with [New] and let [Dispatcher.Run] work.
+// Dispatcher starts the workflows of events. Make one with [New], and call [Dispatcher.Run].
 type Dispatcher struct {
 	cfg     Config
 	queue   chan queued
-	down    atomic.Bool                     // the last start found Temporal unavailable
+	down    atomic.Bool                     // the last start failed because Temporal was unavailable
 	paused  atomic.Pointer[map[string]bool] // the paused sources, as last read by this process
 	metrics *metrics
 
-	// taken counts the starts that Temporal accepted, and refused the rejections since the last accepted start.
+	// taken counts the starts that Temporal accepted. refused counts the rejections since the last accepted start.
 	taken, refused atomic.Int64
 
 	preparing sync.Mutex
@@ -132,8 +134,8 @@ func New(cfg Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run starts workflows until ctx ends. It returns when no start is in progress. Receipts that are still queued then are
-// due at once for the next sweep of any process.
+// Run starts workflows until ctx ends, and returns when no start is in progress. Receipts that are still in the queue
+// then become due at once, for the sweep of any process.
 func (d *Dispatcher) Run(ctx context.Context) {
 	d.readPauses(ctx)
 	var wg sync.WaitGroup
@@ -141,7 +143,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	for range d.cfg.Workers {
 		starting.Go(func() { d.work(ctx) })
 	}
-	// Starts that are in progress when ctx ends are recorded as well.
+	// marks outlives ctx, so that starts in progress when ctx ends are also recorded.
 	marks, started := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() {
 		starting.Wait()
@@ -162,8 +164,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// failed handles the failed start of p. It parks the receipt if Temporal rejects this start or runs the event for
-// another receipt, because a retry would not help. It logs every failure, but an outage of Temporal only once.
+// failed handles the failed start of p. It parks the receipt if a retry would not help: Temporal rejects this start, or
+// the run of the event belongs to another receipt. It logs every failure, but an outage of Temporal only once.
 func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 	if ctx.Err() != nil {
 		return // this process is shutting down
@@ -171,29 +173,29 @@ func (d *Dispatcher) failed(ctx context.Context, p receipt.Pending, err error) {
 	log := d.cfg.Log.With("provider", p.Provider, "event_id", p.EventID, "receipt_id", p.ReceiptID, "error", err)
 	park := func(reason string) {
 		if err := d.cfg.Receipts.Transition(ctx, p.ReceiptID, receipt.NeedsReview, reason, err.Error()); err != nil {
-			log.Warn("receipt not parked; the sweep tries again", "cause", err)
+			log.Warn("receipt not parked; the sweep retries", "cause", err)
 		}
 	}
 	another, isAnother := errors.AsType[*anotherError](err)
 	switch {
 	case errors.Is(err, errUnable):
 		if !d.down.Swap(true) {
-			log.Warn("Temporal accepts no starts; receipts wait")
+			log.Warn("Temporal accepts no starts; the receipts start after it recovers")
 		}
 	case isRefusal(err):
 		log.Warn("Temporal rejects the start; the receipt is parked")
-		park(receipt.StartRefused + ": Temporal rejects this start; correct the cause below, then run `pawl events run`")
+		park(receipt.StartRefused + ": Temporal rejects this start; correct the cause below, then run `pawl events start`")
 	case isAnother:
 		d.down.Store(false) // Temporal answered
-		log.Warn("the run of the event belongs to another receipt; the receipt is parked")
+		log.Warn("the run of the event belongs to another receipt; this receipt is parked")
 		park(another.Error())
 	default:
-		log.Warn("start failed; the sweep tries again when the lease of the receipt ends")
+		log.Warn("start failed; the sweep retries when the lease of the receipt ends")
 	}
 }
 
-// Sample measures the backlog until ctx ends. [Dispatcher.Run] does not call it, because Sample needs no Temporal: a
-// process that starts while Temporal is down must still report its backlog.
+// Sample measures the backlog until ctx ends. [Dispatcher.Run] does not call Sample: a process that starts while
+// Temporal is down must report its backlog before it can call Run.
 func (d *Dispatcher) Sample(ctx context.Context) {
 	for {
 		if b, err := d.cfg.Receipts.Backlog(ctx); err == nil {

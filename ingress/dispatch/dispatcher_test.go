@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// The same event 200 times at once, offered and swept by two dispatchers: one run.
+// One event is offered 200 times concurrently and swept by two dispatchers: one run.
 func TestDispatch_Storm_OneRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -38,7 +38,8 @@ func TestDispatch_Storm_OneRun(t *testing.T) {
 	}
 }
 
-// Temporal stopped while 100 events arrive: all are kept, none hammers, all run when it is back.
+// Temporal is stopped while 100 events arrive: all are stored, starts are retried with a delay, and all run after it is
+// back.
 func TestDispatch_TemporalDown_ReceiptsKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -93,11 +94,11 @@ func TestDispatch_NoFlowOfItsOwn_Relayed(t *testing.T) {
 	}
 }
 
-// What was ignored can be run later.
+// An ignored event can be run later.
 func TestDispatch_IgnoredThenWanted_Started(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	p := b.insert(t, func(e *receipt.New) { e.Status, e.Reason = receipt.Ignored, "type_not_wanted" })
+	p := b.insert(t, func(e *receipt.New) { e.Status, e.Reason = receipt.Ignored, "type_ignored" })
 	b.due(t)
 	if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
 		t.Fatalf("while ignored: %d, %v; want 0", found, err)

@@ -23,26 +23,29 @@ import (
 )
 
 const (
-	// searchEvery is the pause between searches for lost runs. A run is a candidate after it recorded nothing for the
-	// time quiet. So the search notices a terminated run within a minute.
+	// searchEvery is the pause between searches for lost runs. A search checks only runs that recorded nothing for the
+	// time quiet. So it detects a terminated run within a minute.
 	searchEvery = 25 * time.Second
 	quiet       = 30 * time.Second
-	// listPage is the most that Temporal returns at once. By default Temporal answers ten lists per second for all
-	// clients together; pageEvery leaves more than half of them to the users of the Temporal UI.
+	// listPage is the maximum number of runs that Temporal returns per request. By default, Temporal answers ten list
+	// requests per second for all clients together. The pause pageEvery leaves more than half of them for the Temporal
+	// UI.
 	listPage    = 1000
 	pageEvery   = 250 * time.Millisecond
 	listTimeout = 10 * time.Second
-	// mostMissing bounds the runs that one search checks, each with its own request. A search that repaired something
-	// is followed by the next one at once.
+	// mostMissing is the maximum number of runs that one search checks. Each check is a request. If a search repaired a
+	// receipt, the next search starts at once.
 	mostMissing = 1000
-	// sample is how many running receipts, and how many parked ones, are checked even if Temporal lists their runs.
+	// sample is how many running and how many parked receipts are checked although Temporal lists their runs as
+	// running.
 	sample = 50
-	// checkers is how many runs are checked at once. A search ends after checkFailures failures in a row, because each
-	// takes startTimeout if Temporal does not answer.
+	// checkers is how many runs are checked in parallel. A search ends after checkFailures failures in a row: if
+	// Temporal does not answer, each failure takes startTimeout.
 	checkers      = 4
 	checkFailures = 3
-	// stuckAfter is how many failed attempts of a workflow task mean that the next attempt fails as well. Temporal
-	// makes as many in a minute and a half. The replacement of a worker, or a deployment of two versions, causes fewer.
+	// stuckAfter is the number of failed attempts of a workflow task after which its run is stuck. Temporal makes this
+	// number of attempts in a minute and a half. The replacement of a worker, or a deployment with two versions, causes
+	// fewer failures.
 	stuckAfter = 7
 )
 
@@ -64,15 +67,14 @@ func (d *Dispatcher) search(ctx context.Context) {
 	}
 }
 
-// SearchOnce searches for runs that ended without finishing their receipt, and returns how many receipts it repaired. A
-// run is suspect if it recorded nothing for the time quiet and Temporal does not list it as running. The cost grows
-// with the number of open runs, not with the number of lost ones. Because the list may lag, SearchOnce reads each
-// suspect run before it acts.
+// SearchOnce searches for runs that ended without finishing their receipt, and returns how many receipts it repaired.
+// It checks each run that recorded nothing for the time quiet and that Temporal does not list as running. Because the
+// list may be outdated, SearchOnce reads each of these runs before it acts.
 //
-// A run that Temporal no longer has (its database was lost, or restored from an older copy) is started again: the
-// ledger keeps its effects from being done twice. If the run recorded its end, the receipt gets that outcome. If a run
-// ended without finishing its receipt, because it was terminated or failed, SearchOnce parks the receipt. A run that a
-// person terminated is not started again when Temporal's retention ends.
+// If Temporal no longer has the run, because its database was lost or restored from an older copy, SearchOnce starts
+// the run again. The ledger prevents that effects happen twice. If the run recorded its end, the receipt gets that
+// outcome. If the run was terminated or failed, SearchOnce parks the receipt. SearchOnce does not start a terminated
+// run again after Temporal has deleted it.
 func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	ids, err := d.cfg.Runs.Quiet(ctx, quiet)
 	if err != nil {
@@ -104,10 +106,10 @@ func (d *Dispatcher) SearchOnce(ctx context.Context, quiet time.Duration) (mende
 	return d.checkAll(ctx, open)
 }
 
-// SearchSample checks some receipts without a record for the time quiet, even if Temporal lists their runs as running,
-// and returns how many it repaired. It chooses them at random, so that it eventually checks each run that the list
-// wrongly reports as running. It also finds runs that no worker can continue, because their flow has changed, and parks
-// their receipts, which would otherwise keep their last state for ever.
+// SearchSample checks some receipts that recorded nothing for the time quiet, even if Temporal lists their runs as
+// running. It returns how many receipts it repaired. It chooses the receipts at random, so that it eventually checks
+// each run that the list wrongly contains. It also finds runs that no worker can continue, because their flow has
+// changed, and parks their receipts.
 func (d *Dispatcher) SearchSample(ctx context.Context, quiet time.Duration) (mended int, err error) {
 	open, err := d.cfg.Runs.QuietSample(ctx, quiet, sample)
 	if err != nil {
@@ -116,7 +118,7 @@ func (d *Dispatcher) SearchSample(ctx context.Context, quiet time.Duration) (men
 	return d.checkAll(ctx, open)
 }
 
-// eachRunning calls f with the receipt of each run that Temporal lists as running, until f returns false.
+// eachRunning calls f with the receipt ID of each run that Temporal lists as running, until f returns false.
 func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (more bool)) error {
 	name := workflows.PawlReceipt.GetName()
 	request := &workflowservice.ListWorkflowExecutionsRequest{PageSize: listPage,
@@ -143,8 +145,8 @@ func (d *Dispatcher) eachRunning(ctx context.Context, f func(receiptID string) (
 	}
 }
 
-// checkAll checks the runs of open and returns how many it repaired. A failed check does not stop the others. Several
-// failures in a row mean that Temporal does not answer, and end the search.
+// checkAll checks the runs of open and returns how many receipts it repaired. It stops after checkFailures failed
+// checks in a row.
 func (d *Dispatcher) checkAll(ctx context.Context, open []run.Open) (mended int, err error) {
 	var inARow atomic.Int64
 	var mu sync.Mutex // guards the results
@@ -171,7 +173,7 @@ func (d *Dispatcher) checkAll(ctx context.Context, open []run.Open) (mended int,
 	return mended, errors.Join(faults...)
 }
 
-// check reads the run of o in Temporal and repairs o's receipt if the two differ.
+// check reads the run of o in Temporal, and repairs the receipt if it does not match the run.
 func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -191,7 +193,7 @@ func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err er
 		return d.cfg.Runs.ParkOpen(ctx, o, another.Error())
 	}
 	if !recorded {
-		// The process that started the run died before it could record that.
+		// The process that started the run died before it recorded the start.
 		if err := d.cfg.Runs.MarkStarted(ctx, run.Started{ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID,
 			RunID: info.GetExecution().GetRunId(), StartedAt: info.GetStartTime().AsTime()}); err != nil {
 			return false, err
@@ -201,7 +203,7 @@ func (d *Dispatcher) check(ctx context.Context, o run.Open) (mended bool, err er
 	return mended || !recorded, err
 }
 
-// settle records on o's receipt that its run has ended, or that no worker can continue the run.
+// settle parks o's receipt if its run has ended, or if no worker can continue the run.
 func (d *Dispatcher) settle(ctx context.Context, o run.Open,
 	found *workflowservice.DescribeWorkflowExecutionResponse) (settled bool, err error) {
 	var reason string
@@ -212,44 +214,43 @@ func (d *Dispatcher) settle(ctx context.Context, o run.Open,
 		if err != nil {
 			return false, err
 		}
-		reason = fmt.Sprintf("%s: the run was %s", receipt.RunEnded, terminated)
+		reason = fmt.Sprintf("%s: the run was %s", receipt.RunTerminated, terminated)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		reason = fmt.Sprintf("%s: the run was ended from outside (%s)", receipt.RunEnded, status)
+		reason = fmt.Sprintf("%s: the run was ended from outside (%s)", receipt.RunTerminated, status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		// A worker that was suspended may finish a task that another worker has finished meanwhile, and so park the
-		// receipt after the run has ended. The outcome that the run recorded counts.
+		// A suspended worker may resume a task that another worker has finished, and park the receipt after the run has
+		// ended. SettleOpen restores the outcome that the run recorded.
 		settled, err := d.cfg.Runs.SettleOpen(ctx, o, found.GetWorkflowExecutionInfo().GetExecution().GetRunId())
 		if settled || err != nil {
 			return settled, err
 		}
-		reason = receipt.RunEnded + ": the run completed without finishing this receipt"
+		reason = receipt.RunTerminated + ": the run completed without finishing this receipt"
 	default:
 		tries := found.GetPendingWorkflowTask().GetAttempt()
-		if tries < stuckAfter || strings.HasPrefix(o.Reason, receipt.RunStuck+": ") {
+		if tries < stuckAfter || strings.HasPrefix(o.Reason, receipt.WorkflowTaskFailing+": ") {
 			return false, nil
 		}
-		reason = fmt.Sprintf("%s: no worker can continue the run: its workflow task failed %d times; the workers' log has the reason", receipt.RunStuck, tries)
+		reason = fmt.Sprintf("%s: no worker can continue the run: its workflow task failed %d times; the workers' log has the reason", receipt.WorkflowTaskFailing, tries)
 		advice = "; if the flow has changed since the run started, `pawl events replay` ends the run and starts a new one"
 	}
 	reason += advice
 	if o.Reason != "" {
 		reason += "; it was " + string(o.Status) + ": " + o.Reason
 	}
-	// A run finishes its receipt before it ends. If the run ended between the two reads, the receipt has moved on and
-	// ParkOpen does nothing.
+	// A run finishes its receipt before it ends. If this run ended after o was read from the database, the status of
+	// the receipt has changed, and ParkOpen does nothing.
 	return d.cfg.Runs.ParkOpen(ctx, o, reason)
 }
 
-// terminated records who terminated o's run, and the reason. If the history cannot be read or is gone, it records only
-// the termination.
+// terminated returns who terminated o's run, and the reason. If Temporal no longer has the history, it returns neither.
 func (d *Dispatcher) terminated(ctx context.Context, o run.Open,
 	info *workflowpb.WorkflowExecutionInfo) (run.Intervention, error) {
 	runID := info.GetExecution().GetRunId()
 	found, ok, err := intervention.Find(ctx, d.cfg.Temporal, run.Terminated, o.WorkflowID, runID)
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
-		return found, fmt.Errorf("read who terminated the run: %w", err) // the next search tries again
+		return found, fmt.Errorf("read who terminated the run: %w", err) // the next search retries
 	}
 	if !ok {
 		found = run.Intervention{WorkflowID: o.WorkflowID, RunID: runID, What: run.Terminated,
@@ -259,7 +260,7 @@ func (d *Dispatcher) terminated(ctx context.Context, o run.Open,
 	return found, d.cfg.Runs.Intervened(ctx, found)
 }
 
-// startAgain starts a run that Temporal no longer has, under its former ID.
+// startAgain starts a run that Temporal no longer has again, with the same workflow ID.
 func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	in := runOf(o.Pending)
 	in.Replay = &workflows.ReplayInput{Who: "pawl", Why: "Temporal had forgotten the run"}
@@ -267,7 +268,7 @@ func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	if err != nil {
 		return err
 	}
-	d.cfg.Log.Warn("Temporal had forgotten a run; it was started again", "workflow_id", o.WorkflowID, "run_id", runID,
+	d.cfg.Log.Warn("Temporal no longer has a run; pawl started it again", "workflow_id", o.WorkflowID, "run_id", runID,
 		"receipt_id", o.ReceiptID)
 	d.metrics.start(ctx, o.Provider, "restarted")
 	return d.cfg.Runs.MarkStarted(ctx, run.Started{

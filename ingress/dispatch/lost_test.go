@@ -46,7 +46,7 @@ func (tp *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (
 	}, nil
 }
 
-// GetWorkflowHistory has what the run ended with, where a person has ended it.
+// GetWorkflowHistory returns the last event of a run that a person has ended.
 func (tp *temporal) GetWorkflowHistory(_ context.Context, _, _ string, _ bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -60,7 +60,7 @@ func (tp *temporal) GetWorkflowHistory(_ context.Context, _, _ string, _ bool, f
 	}}}
 }
 
-// history is one that can be read, or an error.
+// history returns one event, or an error.
 type history struct {
 	events []*historypb.HistoryEvent
 	err    error
@@ -77,7 +77,7 @@ func (h *history) Next() (*historypb.HistoryEvent, error) {
 	return next, nil
 }
 
-// info is what Temporal tells of a run.
+// info is Temporal's description of a run.
 func (tp *temporal) info(id string, s started) *workflowpb.WorkflowExecutionInfo {
 	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	if tp.ended != 0 && (tp.only == "" || tp.only == id) {
@@ -119,7 +119,7 @@ func (tp *temporal) ListWorkflow(_ context.Context, r *workflowservice.ListWorkf
 	return page, nil
 }
 
-// begun is a receipt whose run has begun and been silent for long enough to be checked.
+// begun returns a receipt whose run has started and has reported nothing for long enough to be checked.
 func begun(t *testing.T, b *bench) receipt.Pending {
 	t.Helper()
 	p := b.insert(t)
@@ -131,7 +131,7 @@ func begun(t *testing.T, b *bench) receipt.Pending {
 	return p
 }
 
-// silent makes it an hour since anything was heard of any run.
+// silent moves the last report of every run an hour back.
 func (b *bench) silent(t *testing.T) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `update receipts set updated_at = now() - interval '1 hour'`); err != nil {
@@ -205,7 +205,8 @@ func TestSearchOnce_RunEndedFromOutside_ReceiptSaysSo(t *testing.T) {
 	}
 }
 
-// What a person has done in Temporal stands on the receipt, in the timeline and with the run, as far as Temporal tells it.
+// A person's action in Temporal is shown on the receipt, in the timeline and with the run, with the details that
+// Temporal provides.
 func TestSearchOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -214,9 +215,9 @@ func TestSearchOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
 		reason    string
 		noted     string
 	}{
-		"Temporal tells": {nil, 1, "run_ended: the run was terminated in Temporal by ada@laptop (customer called); ", "terminated|ada@laptop|customer called"},
+		"Temporal tells": {nil, 1, "run_terminated: the run was terminated in Temporal by ada@laptop (customer called); ", "terminated|ada@laptop|customer called"},
 		"it may not be asked": {
-			serviceerror.NewPermissionDenied("no", ""), 1, "run_ended: the run was terminated in Temporal; ", "terminated||",
+			serviceerror.NewPermissionDenied("no", ""), 1, "run_terminated: the run was terminated in Temporal; ", "terminated||",
 		},
 		"it does not answer now": {serviceerror.NewUnavailable("no"), 0, "", ""},
 	} {
@@ -247,8 +248,8 @@ func TestSearchOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// A run that is older than its flow may not be able to follow it: Temporal tries its workflow task for ever, and
-// nobody would review an event that is said to be retried.
+// A run may be incompatible with the current code of its flow: Temporal retries its workflow task for ever, and nobody
+// would examine an event that is shown as retrying.
 func TestSearchSample_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -270,7 +271,7 @@ func TestSearchSample_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 	}
 }
 
-// Days after somebody ended a run, Temporal has forgotten it: that is no reason to run its effects.
+// A run was terminated, and days later Temporal no longer stores it: its effects must not run.
 func TestSearchOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 	t.Parallel()
 	for _, before := range []receipt.Status{receipt.Processing, receipt.NeedsReview, receipt.Dead} {
@@ -299,10 +300,10 @@ func TestSearchOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 				t.Errorf("%d runs were started, want none", n)
 			}
 			r, err := b.store.Get(t.Context(), p.ReceiptID)
-			if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_ended: ") || !strings.Contains(r.Reason, "plan unknown") {
-				t.Errorf("receipt is %s (%s), %v; want it parked, with what it waited for before", r.Status, r.Reason, err)
+			if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_terminated: ") || !strings.Contains(r.Reason, "plan unknown") {
+				t.Errorf("receipt is %s (%s), %v; want it parked with its former reason", r.Status, r.Reason, err)
 			}
-			if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events run
+			if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events start
 				t.Fatal(err)
 			}
 			if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, p.ReceiptID) != receipt.Processing || len(b.temporal.runs) != 1 {
@@ -312,7 +313,7 @@ func TestSearchOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 	}
 }
 
-// A run that is complete finishes no receipt any more: one that it has left open waits for a person.
+// A completed run can no longer finish its receipt: a receipt that it left open is parked.
 func TestSearchOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -322,12 +323,12 @@ func TestSearchOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
 		t.Fatalf("mended %d, want 1", got)
 	}
 	r, err := b.store.Get(t.Context(), p.ReceiptID)
-	if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_ended: the run completed") {
+	if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_terminated: the run completed") {
 		t.Errorf("receipt is %s (%s), %v; want it parked with the reason", r.Status, r.Reason, err)
 	}
 }
 
-// A run that finishes while it is checked is left as it ended.
+// A run that finishes while it is checked keeps its result.
 func TestSearchOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -349,8 +350,8 @@ func TestSearchOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	}
 }
 
-// A worker wakes up after its run has ended elsewhere, and parks the receipt with what it knew. Nobody waits for
-// a decision: the receipt goes back to how its run ended.
+// A worker resumes after its run has ended elsewhere, and parks the receipt with an old state. No run waits for a
+// decision, so the receipt gets the result of the run.
 func TestSearchOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []receipt.Status{receipt.Processed, receipt.Compensated} {
@@ -384,7 +385,7 @@ func TestSearchOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 	}
 }
 
-// One run that Temporal cannot describe hides no other; where it describes none, few are tried.
+// A run that Temporal cannot describe does not affect the others. If none can be described, few are tried.
 func TestSearchOnce_SomeCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -392,7 +393,7 @@ func TestSearchOnce_SomeCannotBeChecked(t *testing.T) {
 		mended, most int
 	}{
 		"one":  {func(id string) bool { return id == "stripe:evt_1" }, 19, 20},
-		"none": {func(string) bool { return true }, 0, 6}, // three, and what is asked side by side with the third
+		"none": {func(string) bool { return true }, 0, 6}, // three, plus the requests that run concurrently with the third
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -414,8 +415,8 @@ func TestSearchOnce_SomeCannotBeChecked(t *testing.T) {
 	}
 }
 
-// However many are parked, one that a person has terminated is found by the list, a page for a thousand of them, and
-// is the only one to be asked about.
+// With any number of parked runs, a run that a person has terminated is found by the list, with one page per thousand
+// runs, and is the only one that is described.
 func TestSearchOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -442,12 +443,13 @@ func TestSearchOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 	if got := b.searchOnce(t); got != 1 || b.temporal.asked != 1 || b.temporal.lists != 3 {
 		t.Errorf("mended %d with %d pages and %d questions; want 1, 3 and 1", got, b.temporal.lists, b.temporal.asked)
 	}
-	if r := b.get(t, ids["stripe:evt_1234"]); !strings.HasPrefix(r.Reason, receipt.RunEnded) {
-		t.Errorf("receipt is %s (%s), want it to say that its run has ended", r.Status, r.Reason)
+	if r := b.get(t, ids["stripe:evt_1234"]); !strings.HasPrefix(r.Reason, receipt.RunTerminated) {
+		t.Errorf("receipt is %s (%s), want the reason that its run has ended", r.Status, r.Reason)
 	}
 }
 
-// Temporal's list lags. What it lacks is asked about and left alone; what it says too much is found by and by.
+// Temporal's list lags. A run that is missing in it is described and kept; a run that has ended but is still in it is
+// found later.
 func TestSearch_ListIsWrong_RunItselfDecides(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -476,7 +478,7 @@ func TestSearch_ListIsWrong_RunItselfDecides(t *testing.T) {
 	}
 }
 
-// A run has said how it stands, and the process that started it died before it could say which run it is.
+// A run has recorded its status, and the process that started it was killed before it recorded the run's ID.
 func TestSearchOnce_WorkingWithoutAWorkflowID_Found(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -7,23 +7,23 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// markLater records a run within [markEvery]. Most runs end earlier and record themselves, which saves one write of the
-// receipt. If this process dies before, the sweep finds the receipt and the run.
+// markLater records the start of a run within [markEvery]. Most runs end earlier and record their start themselves,
+// which saves a write. If this process dies before the record, the sweep finds the receipt and the run.
 func (d *Dispatcher) markLater(s run.Started) {
 	d.noting.Lock()
 	defer d.noting.Unlock()
 	d.toMark = append(d.toMark, s)
 }
 
-// letGo makes a receipt due at the next call of note. The sweep needs a due receipt to detect that Temporal has
-// recovered, and the others should not wait for the end of their lease.
+// letGo ends the lease of a receipt at the next call of note. The receipt is then due at once. The sweep needs a due
+// receipt to detect that Temporal has recovered.
 func (d *Dispatcher) letGo(receiptID string) {
 	d.noting.Lock()
 	defer d.noting.Unlock()
 	d.toRelease = append(d.toRelease, receiptID)
 }
 
-// noteAll calls note every markEvery until ctx ends, and once more then.
+// noteAll calls note every markEvery until ctx ends, and once more at the end.
 func (d *Dispatcher) noteAll(ctx context.Context) {
 	for more := true; more; {
 		more = wait(ctx, markEvery)
@@ -31,8 +31,8 @@ func (d *Dispatcher) noteAll(ctx context.Context) {
 	}
 }
 
-// note writes the records of markLater and letGo, even after ctx has ended. If a write fails, the sweep records the
-// starts, and the receipts are due when their lease ends.
+// note writes the records of markLater and letGo, even after ctx has ended. If the write of the starts fails, the sweep
+// records them. If the other write fails, the receipts become due when their lease ends.
 func (d *Dispatcher) note(ctx context.Context) {
 	d.noting.Lock()
 	started, left := d.toMark, d.toRelease
@@ -42,11 +42,11 @@ func (d *Dispatcher) note(ctx context.Context) {
 	defer cancel()
 	if len(started) > 0 {
 		if err := d.cfg.Runs.MarkStarted(ctx, started...); err != nil {
-			d.cfg.Log.Warn("starts not recorded; the sweep records them", "error", err)
+			d.cfg.Log.Warn("started runs not recorded; the next sweep records them", "error", err)
 		}
 		failpoint.Hit("dispatch-after-mark")
 	}
 	if err := d.cfg.Receipts.Release(ctx, left...); err != nil {
-		d.cfg.Log.Warn("receipts wait for the end of their lease", "error", err)
+		d.cfg.Log.Warn("leases not ended; the receipts are due when their lease expires", "error", err)
 	}
 }

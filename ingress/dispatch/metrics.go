@@ -19,13 +19,13 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	var ms metrics
 	var errs [4]error
 	ms.starts, errs[0] = m.Int64Counter("pawl_starts",
-		metric.WithDescription("Workflow starts, by outcome: started, already_started, refused, failed, restarted."))
+		metric.WithDescription("Workflow starts by outcome: started, already_started, refused, failed, restarted."))
 	ms.lag, errs[1] = m.Float64Histogram("pawl_start_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("Time from the delivery of an event to the start of its workflow."))
-	ms.backlog, errs[2] = m.Int64Gauge("pawl_backlog",
+	ms.backlog, errs[2] = m.Int64Gauge("pawl_dispatch_backlog",
 		metric.WithDescription("Receipts without a started workflow."))
-	ms.oldest, errs[3] = m.Float64Gauge("pawl_backlog_oldest_seconds", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest receipt without a started workflow; 0 if every workflow has started."))
+	ms.oldest, errs[3] = m.Float64Gauge("pawl_dispatch_backlog_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest receipt without a started workflow; 0 if there is no such receipt."))
 	return &ms, errors.Join(errs[:]...)
 }
 

@@ -11,12 +11,14 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// anotherError reports that the run under an event's workflow ID does not belong to the receipt. It belongs to another
-// receipt (the database is an older copy, that receipt was deleted, or the event ID exists in both modes), or pawl did
-// not start it. The ledger does not have the effects of that run, so a person decides whether to run the event again.
+// anotherError means that the run with an event's workflow ID does not belong to the receipt. Either pawl did not start
+// the run, or it belongs to another receipt: the database is an older copy, the other receipt was deleted, or the event
+// ID exists in both modes. The ledger does not contain the effects of that run, so a person decides whether to run the
+// event again.
 type anotherError struct {
 	workflowID string
-	// receiptID is the other receipt, or "" if pawl did not start the run. flow is the type of the run.
+	// receiptID is the ID of the other receipt, or "" if pawl did not start the run. flow is the workflow type of the
+	// run.
 	receiptID, flow string
 }
 
@@ -25,8 +27,8 @@ func (e *anotherError) Error() string {
 	if e.receiptID != "" {
 		whose = "of another receipt, " + e.receiptID + ": the database is an older copy, that receipt was deleted, or the event came in both modes"
 	}
-	return fmt.Sprintf("%s: Temporal's run %s is %s. Check in Temporal which effects it has done; `pawl events run` "+
-		"runs the event again under the same idempotency keys, and may send its e-mail again", receipt.AnotherRun, e.workflowID, whose)
+	return fmt.Sprintf("%s: Temporal's run %s is %s. Check in Temporal which effects it has done; `pawl events start` "+
+		"runs the event again under the same idempotency keys, and may send its e-mail again", receipt.ForeignRun, e.workflowID, whose)
 }
 
 // checkOwner returns an *[anotherError] if the run does not belong to the receipt.
@@ -38,8 +40,8 @@ func checkOwner(run *workflowpb.WorkflowExecutionInfo, receiptID string) error {
 	return &anotherError{run.GetExecution().GetWorkflowId(), whose, run.GetType().GetName()}
 }
 
-// owner returns the ID of the receipt in a run's memo. ok is false if the run is not a flow of pawl, or names no
-// receipt.
+// owner returns the receipt ID in a run's memo. ok is false if the run is not a flow of pawl, or its memo contains no
+// receipt ID.
 func owner(run *workflowpb.WorkflowExecutionInfo) (receiptID string, ok bool) {
 	ours := slices.ContainsFunc(workflows.Flows(),
 		func(f workflows.Flow) bool { return f.Name == run.GetType().GetName() })

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// forgotten is a receipt that started a run and is gone: the database is restored from an older copy.
+// forgotten returns a receipt that started a run and was deleted, as if the database was restored from an older copy.
 func (b *bench) forgotten(t *testing.T) receipt.Pending {
 	t.Helper()
 	p := b.insert(t)
@@ -23,7 +23,7 @@ func (b *bench) forgotten(t *testing.T) receipt.Pending {
 	return p
 }
 
-// sweep has every receipt started that is to be. What does not start is seen by how the receipt stands.
+// sweep starts every due receipt. Receipts that cannot be started have a status with the reason.
 func (b *bench) sweep(t *testing.T) {
 	t.Helper()
 	b.due(t)
@@ -40,12 +40,12 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	if n := b.searchOnce(t); n != 1 {
 		t.Errorf("%d mended, want 1", n)
 	}
-	if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) ||
+	if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.ForeignRun) ||
 		!strings.Contains(r.Reason, "stripe:evt_1") || !strings.Contains(r.Reason, old.ReceiptID) {
 		t.Fatalf("receipt %s: %s; want it parked with the run and its receipt", r.Status, r.Reason)
 	}
 
-	// A person has it run anew.
+	// A person starts it again.
 	anew := workflows.EventInput{Ref: event.Ref{ReceiptID: p.ReceiptID, Provider: "stripe", EventID: "evt_1"}}.AnewID()
 	if err := b.runAnew(t, p, anew); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 		t.Errorf("started %+v, receipt %+v; want its own run under %s", s, r, anew)
 	}
 	if err := b.runAnew(t, p, anew); err == nil {
-		t.Error("a receipt that runs is run anew")
+		t.Error("a receipt with a run is started again")
 	}
 	b.silent(t)
 	if n := b.searchOnce(t); n != 0 {
@@ -64,7 +64,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	}
 }
 
-// What was started twice because the first answer was lost is the receipt's own.
+// A run that was started twice because the first response was lost belongs to the receipt.
 func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,7 +77,7 @@ func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
 	}
 }
 
-// A pawl that did not ask has taken another's run for the receipt's.
+// An older version of pawl did not check the owner, and recorded another receipt's run.
 func TestSearchOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 	t.Parallel()
 	for name, ended := range map[string]enumspb.WorkflowExecutionStatus{"waiting": 0, "complete": enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED} {
@@ -94,14 +94,14 @@ func TestSearchOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 			if n := b.searchOnce(t); n != 1 {
 				t.Errorf("%d mended, want 1", n)
 			}
-			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {
+			if r := b.get(t, p.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.ForeignRun) {
 				t.Errorf("receipt %s: %s; want it parked", r.Status, r.Reason)
 			}
 		})
 	}
 }
 
-// One event ID in both modes is one workflow ID: the second event is parked for a person.
+// One event ID in both modes is one workflow ID: the second event is parked.
 func TestSearchOnce_SameIDInBothModes_SecondParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -113,7 +113,7 @@ func TestSearchOnce_SameIDInBothModes_SecondParked(t *testing.T) {
 	if n := b.searchOnce(t); n != 1 {
 		t.Errorf("%d mended, want 1", n)
 	}
-	if r := b.get(t, test.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {
+	if r := b.get(t, test.ReceiptID); r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.ForeignRun) {
 		t.Errorf("the second is %s: %s; want it parked", r.Status, r.Reason)
 	}
 	if r := b.get(t, live.ReceiptID); r.Status != receipt.Processing {
@@ -121,8 +121,9 @@ func TestSearchOnce_SameIDInBothModes_SecondParked(t *testing.T) {
 	}
 }
 
-// Who may write to Temporal can start anything under an event's workflow ID, and call it the receipt's. Only a run of our
-// types with its receipt is the event's: the receipt of any other says so, and does not wait for it for good.
+// A client with write access to Temporal can start any workflow under an event's workflow ID. Only a run of pawl's
+// workflow types with the receipt's ID belongs to the event. The receipt of any other run reports it, and does not wait
+// for it for ever.
 func TestSearchOnce_RunIsNotPawls_Parked(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]func(p receipt.Pending) started{
@@ -141,7 +142,7 @@ func TestSearchOnce_RunIsNotPawls_Parked(t *testing.T) {
 				t.Errorf("%d mended, want 1", n)
 			}
 			r := b.get(t, p.ReceiptID)
-			if r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.AnotherRun) {
+			if r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, receipt.ForeignRun) {
 				t.Fatalf("receipt %s: %s; want it parked", r.Status, r.Reason)
 			}
 			anew := workflows.EventInput{Ref: p.Ref}.AnewID()

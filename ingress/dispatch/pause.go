@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// readEvery is how often a process reads the paused sources and makes some receipts of resumed sources due.
+// readEvery is how often a process calls readPauses.
 const readEvery = time.Second
 
-// readPauses reads which sources are paused, and makes some receipts of resumed sources due. The sweep postpones the
-// receipts of paused sources. After a failed read, d.paused stays as it was.
+// readPauses sets d.paused to the paused sources, and makes some receipts of resumed sources due. The sweep skips the
+// receipts of paused sources. If the read fails, readPauses does not change d.paused.
 func (d *Dispatcher) readPauses(ctx context.Context) {
 	list, err := d.cfg.Receipts.SourcePauses(ctx)
 	if err != nil {
@@ -22,7 +22,8 @@ func (d *Dispatcher) readPauses(ctx context.Context) {
 			paused[s.Name] = true
 		case s.Waits:
 			if err := d.cfg.Receipts.Resume(ctx, s.Name, resumeRate); err != nil && ctx.Err() == nil {
-				d.cfg.Log.Warn("receipts of a resumed source wait longer", "source", s.Name, "error", err)
+				d.cfg.Log.Warn("receipts of a resumed source not made due; the next read retries",
+					"source", s.Name, "error", err)
 			}
 		}
 	}

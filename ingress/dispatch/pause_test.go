@@ -25,14 +25,14 @@ func (b *bench) one(t *testing.T, sql string) (text string) {
 
 const pauseSource = `insert into pauses (kind, name, who, why) values ('source', 's', 'ada', 'the plans are wrong')`
 
-// Of a paused source nothing is started, whether it was handed over or is found by the sweep; each receipt says why. What
-// another source brings goes on. When the pause is over, all is started, each once.
+// Receipts of a paused source are not started, by the queue or by the sweep; each shows the reason. Other sources are
+// not affected. After the pause each receipt is started once.
 func TestPause_SourcePaused_ReceivedAndNotStarted_ThenEachOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.exec(t, pauseSource)
 	b.run(t)
-	const events = 250 // more than is swept at once, and than is let in each second
+	const events = 250 // more than one sweep starts, and more than the rate allows per second
 	for i := range events {
 		p := b.insert(t, id(fmt.Sprint("evt_", i)))
 		p.Source = "s"
@@ -60,7 +60,7 @@ func TestPause_SourcePaused_ReceivedAndNotStarted_ThenEachOnce(t *testing.T) {
 		t.Errorf("reason %q", reason)
 	}
 	if backlog, err := b.store.Backlog(t.Context()); err != nil || backlog.Count != 0 {
-		t.Errorf("backlog %+v, %v: nobody shall be woken over what was paused", backlog, err)
+		t.Errorf("backlog %+v, %v: a pause must not wake people", backlog, err)
 	}
 	b.insert(t, id("evt_other"))
 	b.exec(t, `update receipts set source = 'other', dispatch_at = now() where event_id = 'evt_other'`)
@@ -77,7 +77,7 @@ func TestPause_SourcePaused_ReceivedAndNotStarted_ThenEachOnce(t *testing.T) {
 	})
 }
 
-// What is due by the clock waits, too: what was not run yet may say otherwise.
+// Scheduled actions of the source wait as well, because events that did not run yet may change them.
 func TestPause_SourcePaused_ClockWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

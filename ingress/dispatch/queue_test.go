@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// slow is a Temporal that takes one start at each tick, however many wait.
+// slow is a Temporal that executes one start per tick.
 type slow struct {
 	*temporal
 	tick <-chan time.Time
@@ -26,8 +26,7 @@ func (s slow) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions
 	return s.temporal.ExecuteWorkflow(ctx, o, workflow, args...)
 }
 
-// Three times as many events as Temporal takes, for longer than the way in memory may keep one: each is started by
-// one of the two ways.
+// More events arrive than the queue can start in time: each is started once, by the queue or by the sweep.
 func TestRun_Overload_EachStartedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -57,7 +56,7 @@ func TestRun_Overload_EachStartedOnce(t *testing.T) {
 	t.Logf("%d events at 100/s took %s", events, time.Since(begun))
 }
 
-// offer commits n events in one delivery and hands them over.
+// offer commits n events in one delivery and offers them to the dispatcher.
 func offer(t *testing.T, b *bench, n int) []receipt.Pending {
 	t.Helper()
 	d := receipt.Delivery{Source: "s", Provider: "stripe", ReceivedAt: time.Now()}
@@ -76,8 +75,8 @@ func offer(t *testing.T, b *bench, n int) []receipt.Pending {
 	return pending
 }
 
-// What a dispatcher that is stopped has not started is due at once, not after its lease. What has waited for so long
-// that another sweep may have it stays as it is.
+// Receipts in the queue of a stopped dispatcher are due at once, not after their lease. A receipt whose lease has
+// nearly expired is not changed, because another sweep may have it.
 func TestRun_Stopped_GivesBackItsQueue(t *testing.T) {
 	t.Parallel()
 	const events = 20
@@ -124,7 +123,7 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 		t.Errorf("details %q, want %q", s.options.StaticDetails, want)
 	}
 	if got := s.options.WorkflowTaskTimeout; got <= 0 || got >= 10*time.Second {
-		t.Errorf("workflow task time-out %s: a killed worker's runs stand still for that long", got)
+		t.Errorf("workflow task time-out %s: the runs of a killed worker stop for that long", got)
 	}
 	attributes := s.options.TypedSearchAttributes
 	if got, _ := attributes.GetKeyword(workflows.PawlReceipt); got != p.ReceiptID {
@@ -136,10 +135,10 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 	}
 }
 
-// A queue that is full drops: the receipt is in the table.
+// A full queue drops receipts, which the sweep finds in the table.
 func TestOffer_Full_DoesNotBlock(t *testing.T) {
 	t.Parallel()
-	b := setup(t) // nobody takes from the queue
+	b := setup(t) // no dispatcher reads the queue
 	p := b.insert(t)
 	for range 5000 {
 		b.d.Offer([]receipt.Pending{p})

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A start that Temporal refuses is not tried for ever: the receipt says why it waits, and the others go on.
+// A start that Temporal rejects is not retried for ever: the receipt shows the reason, and other receipts are started.
 func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -30,7 +30,7 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 		t.Errorf("the other one is %s, want processing", st)
 	}
 	b.temporal.set(func(tp *temporal) { tp.refuses = "" })
-	if err := b.store.Transition(t.Context(), bad.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events run
+	if err := b.store.Transition(t.Context(), bad.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events start
 		t.Fatal(err)
 	}
 	if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, bad.ReceiptID) != receipt.Processing {
@@ -38,7 +38,8 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	}
 }
 
-// Several refusals in a row are a fault of the namespace, not of the events: the others wait, and start when it is mended.
+// Several rejections in a row are a fault of the namespace, not of the events: the others wait, and start after it is
+// fixed.
 func TestSweep_EveryStartRefused(t *testing.T) {
 	t.Parallel()
 	const events, parked = 40, 2
@@ -67,10 +68,10 @@ func TestSweep_EveryStartRefused(t *testing.T) {
 		t.Errorf("open: %v, %v; want %d parked", counts, err, parked)
 	}
 	if n := strings.Count(log.String(), "Temporal accepts no starts"); n != 1 {
-		t.Errorf("the log says %d times that receipts wait:\n%s", n, log.String())
+		t.Errorf("the log reports waiting receipts %d times:\n%s", n, log.String())
 	}
 	b.temporal.set(func(tp *temporal) { tp.refusesAll = false })
-	for range 2 { // the first one finds out
+	for range 2 { // the first sweep detects it
 		if _, _, err := d.SweepOnce(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -16,13 +16,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// requestMemo is the memo field that holds the ID of a replay's request. It identifies the run if the process that
-// started it died before it recorded the start.
+// requestMemo is the memo field with the ID of the request for a replay. It identifies the run of the request if the
+// process that started the run died before it recorded the start.
 const requestMemo = "pawl-request"
 
-// startRerun starts the run that a person requested, under the workflow ID of the previous run. Each request starts one
-// run: the memo identifies the run of an earlier attempt, and the lease of the receipt keeps two processes from trying
-// at once.
+// startRerun starts the run that a person requested, with the workflow ID of the previous run. Each request starts one
+// run. If an earlier attempt has started it, startRerun finds the run by its memo. The lease of the receipt prevents
+// that two processes start it at the same time.
 func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workflows.EventInput) (run.Started, error) {
 	ask := p.Rerun
 	in.Replay = &workflows.ReplayInput{Request: ask.Request, Who: ask.Who, Why: ask.Why, Previous: ask.Previous,
@@ -47,8 +47,8 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 		d.down.Store(false)
 		return started, nil
 	case running && (!ask.Ends || latest.GetExecution().GetRunId() != ask.Previous):
-		// The run was reset in Temporal before. The new run does the work of the replay.
-		d.cfg.Log.Warn("another run of the event is in progress and does the work of the requested replay",
+		// A person reset the run in Temporal. The run of the reset does the work of the replay.
+		d.cfg.Log.Warn("another run of the event is in progress; no new run is started for the requested replay",
 			"workflow_id", started.WorkflowID, "run_id", latest.GetExecution().GetRunId(), "receipt_id", p.ReceiptID)
 		d.down.Store(false)
 		return run.Started{ReceiptID: p.ReceiptID, WorkflowID: started.WorkflowID,
@@ -75,7 +75,7 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 	return started, nil
 }
 
-// latest returns the latest run that Temporal has under a workflow ID, or nil.
+// latest returns the latest run with a workflow ID. It returns nil if Temporal has no such run.
 func (d *Dispatcher) latest(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (d *Dispatcher) latest(ctx context.Context, workflowID string) (*workflowpb
 	return found.GetWorkflowExecutionInfo(), err
 }
 
-// requestOf returns the ID of the request in a run's memo, or "".
+// requestOf returns the request ID in a run's memo, or "".
 func requestOf(run *workflowpb.WorkflowExecutionInfo) (request string) {
 	payload, ok := run.GetMemo().GetFields()[requestMemo]
 	if !ok || converter.GetDefaultDataConverter().FromPayload(payload, &request) != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// What the way in memory has missed is started by the sweep: a crash after the commit.
+// A receipt that is not in the queue, because of a crash after the commit, is started by the sweep.
 func TestSweep_Missed_Started(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -34,7 +34,7 @@ func TestSweep_Missed_Started(t *testing.T) {
 	}
 }
 
-// A crash between the start and its mark: the second start is refused, which is success.
+// A crash between the start and its mark: the second start is rejected as a duplicate, which counts as success.
 func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -42,10 +42,10 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	b.temporal.set(func(tp *temporal) { tp.lost = 1 })
 	b.due(t)
 	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
-		t.Error("a start whose reply was lost passed for success")
+		t.Error("a start with a lost reply counted as success")
 	}
 	if st := b.status(t, p.ReceiptID); st != receipt.Received {
-		t.Fatalf("status %s, want received: nobody knows that it runs", st)
+		t.Fatalf("status %s, want received, because its start is not confirmed", st)
 	}
 	if found, _, err := b.d.SweepOnce(t.Context()); found != 1 || err != nil {
 		t.Fatalf("second sweep: %d, %v; want the receipt at once, not after its lease", found, err)
@@ -55,11 +55,11 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 		t.Errorf("runs %+v; want the first one's ID", runs)
 	}
 	if b.temporal.asked != 0 {
-		t.Errorf("asked %d times whose run it is; want none: this process has started it", b.temporal.asked)
+		t.Errorf("checked the owner %d times; want 0, because this process has started it", b.temporal.asked)
 	}
 }
 
-// A namespace that was made anew knows no search attribute of ours: that is nothing about the event.
+// A namespace that was created again has no search attributes of pawl. This is not a fault of the event.
 func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{
@@ -90,7 +90,7 @@ func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
 	}
 }
 
-// One start that fails by itself, in whatever way, is tried again later and stops no other.
+// One start that fails with any error is retried later and does not stop others.
 func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{
@@ -116,7 +116,7 @@ func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 				}
 			}
 			if st := b.status(t, all[0].ReceiptID); st != receipt.Received {
-				t.Errorf("the one that failed is %s, want received", st)
+				t.Errorf("the failed one is %s, want received", st)
 			}
 			if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
 				t.Errorf("at once: found %d, %v; want it to wait for its lease", found, err)
@@ -130,7 +130,7 @@ func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 	}
 }
 
-// Where a part of Temporal hangs, its starts wait for their lease, and the others are made, offered ones included.
+// If a part of Temporal hangs, its starts wait for their lease, and all others are made, including offered ones.
 func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -153,7 +153,7 @@ func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
 		}
 	}
 	if found, _, err := b.d.SweepOnce(t.Context()); found != 0 || err != nil {
-		t.Errorf("at once: found %d, %v; want those that hang to wait for their lease", found, err)
+		t.Errorf("at once: found %d, %v; want the hanging starts to wait for their lease", found, err)
 	}
 	b.due(t)
 	b.d.Offer(hung[:1])
@@ -163,7 +163,7 @@ func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
 	eventually(t, "what is offered is started", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
 }
 
-// With a Temporal that answers nobody a sweep ends soon, and one start at a time finds out when it is back.
+// If Temporal does not respond at all, a sweep ends soon, and one start at a time checks whether it is back.
 func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -177,7 +177,7 @@ func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
 	if _, _, err := b.d.SweepOnce(t.Context()); err == nil {
 		t.Error("starts without an answer passed for success")
 	}
-	if took := time.Since(begun); took > 15*time.Second { // each start that hangs takes three seconds
+	if took := time.Since(begun); took > 15*time.Second { // each hanging start takes three seconds
 		t.Errorf("the sweep took %s", took)
 	}
 	if n := tried.Swap(0); n > 2*16 {
@@ -197,7 +197,7 @@ func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
 	}
 }
 
-// What would fail each start is Temporal's: its receipts are due again at once, and none is parked.
+// An error that every start would have is a fault of Temporal: the receipts are due again at once, and none is parked.
 func TestSweep_TemporalUnable_ReleasedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{

@@ -1,7 +1,7 @@
 // Package gethook verifies the outbound deliveries of GetHook, the webhook gateway.
 //
-// Its header is called Webhook-Signature, as in Standard Webhooks, and has Stripe's format. The name of a header
-// therefore does not identify the scheme; the source's configuration does.
+// The signature header has the name of the header in Standard Webhooks, Webhook-Signature, but the format of Stripe's
+// header. The name of the header therefore does not identify the scheme; the provider of the source does.
 package gethook
 
 import (
@@ -13,36 +13,36 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// IDHeaderOption is the key of Settings.Options that names the header with the event's ID. GetHook's documentation and
-// SDKs define no such header; see Events below.
+// IDHeaderOption is the key in Settings.Options for the name of the header with the event's ID. GetHook's documentation
+// and SDKs define no such header.
 const IDHeaderOption = "id_header"
 
-// scheme signs "t.body" under the text of the destination's signing secret (docs.gethook.to/guide/authentication.html).
-// Its tolerance is the one in GetHook's documentation.
+// scheme signs "timestamp.body". The key is the text of the destination's signing secret
+// (docs.gethook.to/guide/authentication.html). The tolerance is from GetHook's documentation.
 var scheme = hmac.Scheme{
 	Header: "Webhook-Signature", Prefix: "v1=", Separator: ",", Template: "{ts}.{body}", Timestamp: "signature:t",
 	Tolerance: 300 * time.Second,
 }
 
-// Provider is GetHook. GetHook can deliver unsigned, but a source without a secret is rejected.
+// Provider is GetHook. GetHook can send unsigned deliveries, but pawl requires a secret.
 var Provider = hmac.New(webhook.Provider{
 	Name: "gethook",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 of t.body",
-		ID:           "header " + IDHeaderOption + " (option); without that option body id; else the body's hash",
-		Type:         "body event_type, else type",
-		Account:      "none: the source's name",
-		OccurredAt:   "body received_at",
+		Scheme:       "HMAC-SHA256 of timestamp.body",
+		ID:           "the header in options.id_header; without this option, id in the body, else the hash of the body",
+		Type:         "event_type in the body, else type",
+		Account:      "none; pawl uses the name of the source",
+		OccurredAt:   "received_at in the body",
 		Generic:      true,
 		Dedupe:       "event ID",
 		AnswerWithin: 30 * time.Second,
-		Retries:      "set per route at GetHook (max_attempts, backoff)",
+		Retries:      "configured for each route at GetHook (max_attempts, backoff)",
 		Disables:     "not published",
 		Options: map[string]string{
-			IDHeaderOption: "the header with the event's ID, where the route at GetHook sends one",
+			IDHeaderOption: "the name of the header with the event's ID, if the route at GetHook sends such a header",
 		},
 	},
-	// The ID goes into the configured header, if there is one.
+	// Sign writes the ID into the header that the option names.
 	Sign: func(in webhook.SignInput) (webhook.SignOutput, error) {
 		out, err := hmac.Sign(scheme, in)
 		if name := in.Options[IDHeaderOption]; err == nil && name != "" && in.ID != "" {
@@ -72,9 +72,10 @@ func (v *verifier) Headers() webhook.Headers {
 }
 
 // Events implements [webhook.Verifier] and always returns one event. GetHook forwards bodies of other senders, so the
-// body need not be GetHook's envelope, and a missing type is not a problem. The ID comes from the configured header. If
-// no header is configured, it is the body's id or else the hash of the body. The body's id never replaces a configured
-// header: an attacker who omitted the header would otherwise turn the same bytes into another event.
+// body need not be GetHook's envelope, and a missing type is not a problem. The event ID is the value of the configured
+// header. If no header is configured, the event ID is id in the body, or else the hash of the body. If a header is
+// configured and missing, id in the body is not used: an attacker could otherwise turn the same bytes into another
+// event by omitting the header.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.ReadEnvelope(r.Body)
 	event := webhook.Event{ID: webhook.HashID(r.Body), IDOrigin: webhook.FromHash}

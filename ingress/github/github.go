@@ -1,7 +1,7 @@
 // Package github verifies GitHub's webhooks: repository, organization and App hooks, as JSON or as a form.
 //
-// GitHub signs only the body: neither the delivery's ID, nor the name of the event, nor a time. Replays are therefore
-// detected by the hash of the body, outside of this package.
+// GitHub signs only the body. The delivery's ID and the name of the event are unsigned, and there is no time. Package
+// receipt therefore detects replays by the hash of the body.
 package github
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// The signature headers hold "sha256=<hex>" and "sha1=<hex>" of the body's HMAC under the text of
-// the secret (docs.github.com, Validating webhook deliveries). GitHub sends both.
+// GitHub sends two signatures of the body, "sha256=<hex>" and "sha1=<hex>". The HMAC key is the text of the secret
+// (docs.github.com, Validating webhook deliveries).
 const (
 	signatureHeader = "X-Hub-Signature-256"
 	sha1Header      = "X-Hub-Signature"
@@ -24,8 +24,9 @@ const (
 	hookHeader      = "X-GitHub-Hook-ID"
 )
 
-// LegacySHA1Option is the key of Settings.Options that, if "true", admits deliveries with only the SHA-1 signature:
-// from old GitHub Enterprise servers and compatible senders. If a delivery has the SHA-256 header, that header decides.
+// LegacySHA1Option is a key in Settings.Options. If its value is "true", Verify also admits deliveries that have only
+// the SHA-1 signature. Old GitHub Enterprise servers and compatible senders send them. If a delivery has the SHA-256
+// header, Verify checks only that header.
 const LegacySHA1Option = "legacy_sha1"
 
 // Provider is GitHub.
@@ -34,15 +35,15 @@ var Provider = hmac.New(webhook.Provider{
 	Contract: webhook.Contract{
 		Scheme:       "HMAC-SHA256 of the body",
 		ID:           "header " + deliveryHeader,
-		Type:         "header " + eventHeader + " and body action",
-		Account:      "body installation.id, else organization.login, else repository.full_name",
-		Object:       "body, by event: issue.id, pull_request.id, …",
-		OccurredAt:   "body, by event: the object's updated_at; push: head_commit.timestamp",
-		Dedupe:       "delivery ID (a redelivery keeps it) and the body's hash",
+		Type:         "header " + eventHeader + " and action in the body, joined by a dot: issues.opened",
+		Account:      "in the body: installation.id, else organization.login, else repository.full_name",
+		Object:       "in the body, depending on the event: issue.id, pull_request.id, …",
+		OccurredAt:   "in the body: updated_at of the object; push events: head_commit.timestamp",
+		Dedupe:       "delivery ID and hash of the body; a redelivery has the same ID",
 		AnswerWithin: 10 * time.Second,
-		Retries:      "none; redelivery by hand or by API",
+		Retries:      "none; you can redeliver by hand or through GitHub's API",
 		Options: map[string]string{
-			LegacySHA1Option: "`true` takes a delivery that has `X-Hub-Signature` (SHA-1) only, as old GitHub Enterprise servers send",
+			LegacySHA1Option: "`true`: pawl also accepts deliveries that have only `X-Hub-Signature` (SHA-1), which old GitHub Enterprise servers send",
 		},
 		Disables:  "not published",
 		BodyLimit: 25 << 20,
@@ -96,8 +97,8 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 		LegacySHA1Option + " takes that"}}
 }
 
-// Events implements [webhook.Verifier] and always returns one event. A ping, which GitHub sends when a hook is created,
-// is an event like any other.
+// Events implements [webhook.Verifier] and always returns one event. GitHub sends a ping when a hook is created. Events
+// treats the ping like any other event.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	e := readPayload(r)
 	var event webhook.Event
@@ -115,14 +116,14 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	s := shapeOf(name)
 	event.Object, event.OccurredAt = e.Tag(s.id), e.Moment(s.at)
 	if e.Readable() && !s.fits(e) {
-		e.Note(webhook.HeaderDisagrees, eventHeader+" names an event with a different body")
+		e.Note(webhook.HeaderDisagrees, eventHeader+" does not match the body")
 	}
 	event.Problem = e.Problem()
 	return []webhook.Event{event}
 }
 
-// readPayload parses the body's JSON, which a hook with content type "form" sends in the field payload. The signature
-// covers the form as sent.
+// readPayload parses the JSON payload. A hook with content type "form" sends the payload in the form field payload, and
+// the signature covers the whole form.
 func readPayload(r *webhook.Request) *webhook.Envelope {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
@@ -137,8 +138,8 @@ func readPayload(r *webhook.Request) *webhook.Envelope {
 	return webhook.ReadEnvelope([]byte(form.Get("payload")))
 }
 
-// sign signs a delivery as GitHub does, with both hashes. Type is an event's name, with or without the action
-// ("issues.opened"), which is in the body.
+// sign signs a delivery as GitHub does, with both hashes. in.Type may be the name of an event ("issues") or the name
+// and an action ("issues.opened"). The action itself must be in the body.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	out, err := hmac.Sign(scheme, in)
 	if err != nil {

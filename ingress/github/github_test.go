@@ -113,7 +113,7 @@ func TestVerify_SHA1Only_NeedsOption(t *testing.T) {
 	if _, err := legacy.Verify(r); err != nil {
 		t.Errorf("with the option: %v", err)
 	}
-	// A wrong SHA-256 is not outvoted by a right SHA-1.
+	// A valid SHA-1 does not override an invalid SHA-256.
 	r.Header.Set("X-Hub-Signature-256", "sha256=00")
 	if _, err := legacy.Verify(r); !isClass(err, webhook.NoMatchingSignature) {
 		t.Errorf("wrong SHA-256 beside a right SHA-1: got %v, want no_matching_signature", err)
@@ -172,11 +172,11 @@ func TestEvents(t *testing.T) {
 		})},
 		"comment as issue": {event: "issues", body: comment, want: with(func(e *webhook.Event) {
 			e.Type, e.Account, e.Object = "issues.created", "o", "1"
-			e.Problem = "header_disagrees: X-GitHub-Event names an event with a different body"
+			e.Problem = "header_disagrees: X-GitHub-Event does not match the body"
 		})},
 		"issue as push": {event: "push", body: comment, want: with(func(e *webhook.Event) {
 			e.Type, e.Account = "push.created", "o"
-			e.Problem = "header_disagrees: X-GitHub-Event names an event with a different body"
+			e.Problem = "header_disagrees: X-GitHub-Event does not match the body"
 		})},
 		"event that GitHub adds": {event: "teleport", body: `{"teleport":{"id":"x"},"installation":{"id":3},"organization":{"login":"o"}}`, want: with(func(e *webhook.Event) {
 			e.Type, e.Account, e.Object = "teleport", "3", "x"

@@ -22,25 +22,25 @@ const (
 	hookHeader        = "X-Gitlab-Webhook-Uuid"
 	instanceHeader    = "X-Gitlab-Instance"
 	idempotencyHeader = "Idempotency-Key"
-	// systemHook is X-Gitlab-Event of every system hook.
+	// systemHook is the value of X-Gitlab-Event in each delivery of a system hook.
 	systemHook = "System Hook"
 
-	// The headers of a signing token are the headers of Standard Webhooks.
+	// A delivery that is signed with a signing token has the headers of Standard Webhooks.
 	idHeader        = "Webhook-Id"
 	timestampHeader = "Webhook-Timestamp"
 	signatureHeader = "Webhook-Signature"
 	signingPrefix   = "whsec_"
 	tolerance       = 5 * time.Minute
 
-	// schemeOption is a key of Settings.Options: "token", "signing" (or "signing_token"). If it is not set, the prefix
-	// of each secret determines its scheme.
+	// schemeOption is a key in Settings.Options with the value "token", "signing" or "signing_token". If it is not set,
+	// the prefix of each secret determines its kind.
 	schemeOption       = "scheme"
 	tokenScheme        = "token"
 	signingScheme      = "signing"
 	signingTokenScheme = "signing_token"
 )
 
-// signed is the scheme of a signing token.
+// signed is the signature scheme of deliveries with a signing token.
 var signed = hmac.Scheme{
 	Header: signatureHeader, Prefix: "v1,", Separator: " ", Encoding: "base64", DecodeKey: signingKey,
 	Tolerance: tolerance,
@@ -49,28 +49,28 @@ var signed = hmac.Scheme{
 
 // Provider is GitLab.
 //
-// A secret that begins with whsec_ is a signing token, any other a secret token; options.scheme ("token" or "signing")
-// applies to all secrets. While the source has a signing token, a delivery with a signature is verified by the
-// signature alone. To end the transition, remove the secret token: it is a password that is part of every delivery, and
-// signs nothing.
+// A secret that begins with whsec_ is a signing token, and any other secret is a secret token. options.scheme overrides
+// this rule for all secrets of the source. If the source has a signing token and a delivery has a signature, Verify
+// checks only the signature. After you have replaced a secret token by a signing token, remove the secret token: it
+// signs nothing, and every delivery contains it.
 var Provider = webhook.Provider{
 	Name: "gitlab",
 	Contract: webhook.Contract{
-		Scheme:       "secret token compared; signing token: HMAC-SHA256 of id.timestamp.body, base64",
-		ID:           "header webhook-id (signed), else Idempotency-Key or X-Gitlab-Event-UUID, else a hash",
-		Type:         "header X-Gitlab-Event; for system hooks and without the header: body object_kind, else event_name",
-		Account:      "body project.id, project_id, group_id or object_attributes.project_id",
-		Object:       "body object_attributes.id",
-		OccurredAt:   "body object_attributes.updated_at",
-		Dedupe:       "Idempotency-Key (= webhook-id, by itself where a signing token signs it)",
+		Scheme:       "secret token: comparison with X-Gitlab-Token; signing token: HMAC-SHA256 of id.timestamp.body, in base64",
+		ID:           "header webhook-id (signed), else Idempotency-Key or X-Gitlab-Event-UUID, else the hash of the body",
+		Type:         "header X-Gitlab-Event; system hooks and deliveries without this header: object_kind in the body, else event_name",
+		Account:      "in the body: project.id, project_id, group_id or object_attributes.project_id",
+		Object:       "object_attributes.id in the body",
+		OccurredAt:   "object_attributes.updated_at in the body",
+		Dedupe:       "secret token: Idempotency-Key and hash of the body; signing token: webhook-id, which is signed",
 		AnswerWithin: 10 * time.Second,
-		Retries:      "none; by hand",
-		Disables:     "4 failures in a row for 1 min, doubling to 24 h; 40 in a row for good",
+		Retries:      "none; you can resend by hand",
+		Disables:     "after 4 failures in a row for 1 min, and then for twice as long after each failure, up to 24 h; after 40 failures in a row permanently",
 		DisablesAt:   4,
 		Options: map[string]string{
 			schemeOption: "`" + tokenScheme + "` or `" + signingScheme +
-				"`: what all secrets are; left out, a secret that begins with `" + signingPrefix +
-				"` is a signing token",
+				"`: the kind of all secrets of the source. Without this option, a secret that begins with `" + signingPrefix +
+				"` is a signing token, and any other is a secret token",
 		},
 		BodyLimit: 25 << 20,
 		Tolerance: tolerance,
@@ -112,7 +112,7 @@ func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 		v.tokens, err = webhook.NewHMACKeyring(tokens, webhook.TextKey)
 		faults = append(faults, err)
 	}
-	if _, err = s.ToleranceOr(tolerance); v.signing == nil { // validate it even if no signing token uses it yet
+	if _, err = s.ToleranceOr(tolerance); v.signing == nil { // err reports an invalid tolerance in any case
 		faults = append(faults, err)
 	}
 	return webhook.AsVerifier(v, errors.Join(faults...))
@@ -124,8 +124,8 @@ func isSigning(scheme, secret string) bool {
 		strings.HasPrefix(secret, signingPrefix)
 }
 
-// signingKey decodes a signing token: base64 after whsec_, as in Standard Webhooks. GitLab does not document the
-// decoding of a token without the prefix; its text is then the key.
+// signingKey decodes a signing token: base64 after whsec_, as in Standard Webhooks. GitLab does not document how to
+// decode a token without the prefix, so the text of such a token is the key.
 func signingKey(value string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(value, signingPrefix)
 	if !ok {
@@ -134,8 +134,8 @@ func signingKey(value string) ([]byte, error) {
 	return webhook.Base64Key(encoded)
 }
 
-// Verify checks the signature if the source has a signing token and the delivery has a signature, and X-Gitlab-Token
-// otherwise.
+// Verify checks the signature if the source has a signing token and the delivery has a signature. Otherwise it checks
+// X-Gitlab-Token.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if v.bySignature(r) {
 		return v.signing.Verify(r)
@@ -149,7 +149,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, err
 }
 
-// bySignature reports whether r is verified by its signature.
+// bySignature reports whether Verify checks the signature of r, and not X-Gitlab-Token.
 func (v *verifier) bySignature(r *webhook.Request) bool {
 	return v.tokens == nil || v.signing != nil && len(r.Header.Values(signatureHeader)) > 0
 }
@@ -159,10 +159,10 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	switch {
 	case v.tokens == nil && token && !signature:
 		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries " + tokenHeader +
-			" and no signature, and the source has signing tokens only: " +
-			"give the webhook a signing token at GitLab, or the source its secret token"}}
+			" and no signature, but the source has only signing tokens: " +
+			"set a signing token in the webhook at GitLab, or add the webhook's secret token to the source"}}
 	case v.signing == nil && signature && !token:
-		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it is signed with a signing token, and the source has secret tokens only: add the signing token, " + signingPrefix + "…"}}
+		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it is signed with a signing token, but the source has only secret tokens: add the signing token, " + signingPrefix + "…"}}
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	}
 	e.ID, e.IDOrigin = eventID(r, body)
 	e.Occurrence, e.Hook = r.HeaderTag(eventUUIDHeader), r.HeaderTag(hookHeader)
-	// The signature always covers webhook-id.
+	// The signature covers webhook-id.
 	if e.IDOrigin == webhook.FromHeader && v.bySignature(r) {
 		e.Identity = webhook.ByID
 	}
@@ -189,7 +189,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// eventType returns the type in the header, or else in the body.
+// eventType returns the event type of the header. It returns the type in the body if the header is missing or names a
+// system hook.
 func eventType(header string, body *webhook.Envelope) string {
 	if header != "" && header != systemHook {
 		return header
@@ -204,7 +205,8 @@ func eventType(header string, body *webhook.Envelope) string {
 	return body.EventType(path)
 }
 
-// eventID returns the delivery's ID. X-Gitlab-Event-UUID comes last, because all hooks of one event share it.
+// eventID returns the delivery's ID. It uses X-Gitlab-Event-UUID only if the other headers are missing, because all
+// hooks of one event send the same UUID.
 func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrigin) {
 	for _, header := range []string{idHeader, idempotencyHeader, eventUUIDHeader} {
 		if r.Header.Get(header) != "" {
@@ -214,7 +216,8 @@ func eventID(r *webhook.Request, body *webhook.Envelope) (string, webhook.IDOrig
 	return webhook.HashID(r.Body), webhook.FromHash
 }
 
-// sign makes a delivery as GitLab does: signed if the secret is a signing token, with the token otherwise.
+// sign makes a delivery as GitLab does: with a signature if the secret is a signing token, and with X-Gitlab-Token
+// otherwise.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	out := in.Output(eventHeader, in.Type, instanceHeader, in.Account, idempotencyHeader, in.ID)
 	if !isSigning(in.Options[schemeOption], in.Secret) {

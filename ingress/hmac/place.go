@@ -8,13 +8,14 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Place is the place of a value in a request:
+// Place states where a request contains a value:
 //
 //	header:X-Acme-Delivery   the header of that name
 //	signature:t              the item "t=…" of the signature header (Stripe's and Calendly's form)
 //	/data/object/id          a JSON pointer (RFC 6901) into the body
 //
-// The empty Place means that the field is not sent. Pointers pass through objects only, and their keys contain no dot.
+// An empty Place means that the sender does not send the value. A JSON pointer may contain keys of objects, but no
+// array index and no key with a dot.
 type Place string
 
 const (
@@ -22,10 +23,10 @@ const (
 	inSignature = "signature:"
 )
 
-// inBody reports whether p is a JSON pointer. Its value is then signed with the body.
+// inBody reports whether p is a JSON pointer. The signature covers the value, because it covers the body.
 func (p Place) inBody() bool { return strings.HasPrefix(string(p), "/") }
 
-// header returns the header in p, or "".
+// header returns the name of the header in p, or "" if p is not a header.
 func (p Place) header() string {
 	name, ok := strings.CutPrefix(string(p), inHeader)
 	if !ok {
@@ -34,7 +35,7 @@ func (p Place) header() string {
 	return textproto.CanonicalMIMEHeaderKey(name)
 }
 
-// item returns the key of an item of the signature header in p, or "".
+// item returns KEY if p is signature:KEY, and "" otherwise.
 func (p Place) item() string {
 	key, _ := strings.CutPrefix(string(p), inSignature)
 	if key == string(p) {
@@ -52,18 +53,18 @@ func (p Place) path() string {
 	return strings.Join(keys, ".")
 }
 
-// words returns p in the words of the documentation.
+// words describes p for docs/providers.md.
 func (p Place) words() string {
 	switch {
 	case p.inBody():
-		return "body " + p.path()
+		return p.path() + " in the body"
 	case p.header() != "":
 		return strings.Replace(string(p), inHeader, "header ", 1)
 	}
 	return ""
 }
 
-// check reports the faults of p.
+// check returns an error if p is invalid.
 func (p Place) check() error {
 	_, _, unusable := webhook.UsableID(string(p), webhook.FromBody)
 	switch {
@@ -79,7 +80,7 @@ func (p Place) check() error {
 	return fmt.Errorf("%q is neither header:NAME nor signature:KEY nor a JSON pointer such as /data/id", string(p))
 }
 
-// text returns the string or number at p, or "".
+// text returns the string or number at p. It returns "" if the request has no such value.
 func (p Place) text(r *webhook.Request, body *webhook.Envelope) string {
 	switch {
 	case p.inBody():

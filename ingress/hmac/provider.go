@@ -11,37 +11,37 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Provider is a sender that is described by the source's options: see the package comment.
+// Provider verifies any sender that the options of a source describe, see the package comment.
 var Provider = webhook.Provider{
 	Name: "hmac",
 	Contract: webhook.Contract{
-		Scheme:    "HMAC of a configured template",
-		Generic:   true,
-		ID:        "options.id, else a hash",
-		Type:      "options.type",
-		Account:   "the source's name, before a slash and options.account",
-		Object:    "options.object",
-		Dedupe:    "as configured",
-		Retries:   "the sender's choice",
-		Disables:  "the sender's choice",
-		Tolerance: defaultTolerance,
+		Scheme:  "HMAC of a text that options.template describes",
+		Generic: true,
+		ID:      "the place in options.id, else the hash of the body",
+		Type:    "the place in options.type",
+		Account: "SOURCE/ACCOUNT, the name of the source and the value at the place in options.account; without this option, the name of the source",
+		Object:  "the place in options.object",
+		Dedupe:  "the ID at the place in options.id, else the hash of the body",
+		Retries: "depends on the sender", Disables: "depends on the sender",
+		OccurredAt: "the place in options.occurred_at",
+		Tolerance:  defaultTolerance,
 		Options: map[string]string{
-			acknowledgeOption:  "the status of the answer to an authentic delivery, for a sender that retries after any other: `200`, `201`, `202` or `204`; left out, 202 for a new event and 200 for a duplicate",
-			"header":           "required: the header with the signatures",
-			"prefix":           "the prefix of a signature, such as `sha256=`",
-			"separator":        "the separator of several signatures",
-			"hash":             "`sha256` (default), `sha512` or `sha1`",
+			acknowledgeOption:  "the status of the answer to an authentic delivery: `200`, `201`, `202` or `204`. Set it if the sender retries after any other status. Without this option, the status is 202 for a new event and 200 for a duplicate",
+			"header":           "required: the name of the header with the signatures",
+			"prefix":           "the text before each signature, such as `sha256=`",
+			"separator":        "the text between several signatures in the header",
+			"hash":             "the hash function of the HMAC: `sha256` (default), `sha512` or `sha1`",
 			"encoding":         "the encoding of the signature: `hex` (default), `base64` or `base64url`",
 			"key_encoding":     "the encoding of the secret: `text` (default), `hex` or `base64`",
-			"template":         "the signed text, made of literals and `{id} {ts} {body} {url} {method}`; `{body}` (default) must be there",
-			"timestamp":        "the place of the time of sending",
-			"timestamp_unit":   "`s` (default), `ms` or `rfc3339`",
-			"id":               "the place of the event's ID; left out, a hash is the ID",
-			"type":             "the place of the event's type",
-			"account":          "the place of the sender's account, which follows the source's name and a slash; left out, the account is the name alone",
+			"template":         "the signed text: literal text and the fields `{id} {ts} {body} {url} {method}`. It must contain `{body}`, which is the default",
+			"timestamp":        "the place of the time of sending. It may also be `signature:KEY`, an item `KEY=…` of the signature header",
+			"timestamp_unit":   "the format of the time of sending: `s` (default), `ms` or `rfc3339`",
+			"id":               "the place of the event's ID. Without this option, the hash of the body is the ID",
+			"type":             "the place of the event's type: `header:NAME` or a JSON pointer such as `/type`",
+			"account":          "the place of the account. pawl stores SOURCE/ACCOUNT as the account of the event, or SOURCE without this option",
 			"object":           "the place of the ID of the event's object",
-			"occurred_at":      "the place of the time when it happened",
-			"occurred_at_unit": "`rfc3339` (default), `s` or `ms`",
+			"occurred_at":      "the place of the time at which the event happened",
+			"occurred_at_unit": "the format of the time at which the event happened: `rfc3339` (default), `s` or `ms`",
 		},
 	},
 	New: func(s webhook.Settings) (webhook.Verifier, error) {
@@ -63,31 +63,31 @@ var Provider = webhook.Provider{
 	Sample: webhook.Sample{Options: map[string]string{"header": "X-Signature", "id": "/id", "type": "/type"}},
 }
 
-// acknowledgeOption is the key in Settings.Options for the only status that the sender accepts as success.
+// acknowledgeOption is the key in Settings.Options for the status of the answer, for senders that accept only one
+// status as success.
 const acknowledgeOption = "acknowledge"
 
-// acknowledgements are the statuses that a source can choose.
+// acknowledgements are the possible values of acknowledgeOption.
 var acknowledgements = map[string]int{"200": http.StatusOK, "201": http.StatusCreated, "202": http.StatusAccepted,
 	"204": http.StatusNoContent}
 
 // configured is the verifier of a source that describes its sender in options.
 type configured struct {
 	*Verifier
-	status int // 0 for the usual answer
+	status int // 0 means the default answer
 }
 
-// Acknowledge returns the configured status.
+// Acknowledge returns an answer with the configured status.
 func (v configured) Acknowledge() webhook.Answer { return webhook.Answer{Status: v.status} }
 
 func (v configured) Headers() webhook.Headers { return v.scheme.headers() }
 
-// Wrap adds provider-specific behaviour to the verifier of a source, and validates the options that it reads. It gets a
-// nil Verifier if other settings of the source are invalid, so that the error names every fault.
+// Wrap adds provider-specific behaviour to the verifier of a source, and validates the options that it reads. If other
+// settings of the source are invalid, New calls it with a nil Verifier, so that the error names every fault.
 type Wrap func(*Verifier, webhook.Settings) (webhook.Verifier, error)
 
-// New returns the provider p with one fixed scheme. It adds New, and the parts of the contract that follow from the
-// scheme: the clock tolerance, the headers, and the places of the fields. It adds Sign unless p has one. wrap may be
-// nil.
+// New returns p as a provider that signs with scheme. It sets p.New, and p.Sign if it is nil. In the contract it sets
+// the clock tolerance, the headers and the places of the fields. wrap may be nil.
 func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
 	c := &p.Contract
 	if scheme.Timestamp != "" {
@@ -96,7 +96,7 @@ func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
 	named := scheme.headers()
 	c.Headers.Plain = append(named.Plain, c.Headers.Plain...)
 	c.Headers.Signatures = append(named.Signatures, c.Headers.Signatures...)
-	c.ID = cmp.Or(c.ID, scheme.ID.words(), "none (hash)")
+	c.ID = cmp.Or(c.ID, scheme.ID.words(), "none; pawl uses the hash of the body")
 	c.Type, c.Account = cmp.Or(c.Type, scheme.Type.words()), cmp.Or(c.Account, scheme.Account.words())
 	c.Object, c.OccurredAt = cmp.Or(c.Object, scheme.Object.words()), cmp.Or(c.OccurredAt, scheme.OccurredAt.words())
 	p.New = func(s webhook.Settings) (webhook.Verifier, error) {
@@ -114,8 +114,8 @@ func New(p webhook.Provider, scheme Scheme, wrap Wrap) webhook.Provider {
 	return p
 }
 
-// schemeOf parses a scheme from a source's options. An unknown key is a fault, because a misspelt "timestamp" would
-// disable the clock check.
+// schemeOf parses a scheme from the options of a source. It rejects an unknown key, because a misspelt "timestamp"
+// would disable the clock check.
 func schemeOf(options map[string]string) (Scheme, error) {
 	var s Scheme
 	settings := map[string]*string{
@@ -141,7 +141,8 @@ func schemeOf(options map[string]string) (Scheme, error) {
 	return s, errors.Join(faults...)
 }
 
-// Sign makes a delivery by the scheme. The caller sets a timestamp that is in the body.
+// Sign signs a delivery with the scheme. If the scheme has a timestamp in the body, the caller must write it into the
+// body.
 func Sign(scheme Scheme, in webhook.SignInput) (webhook.SignOutput, error) {
 	scheme = scheme.withDefaults()
 	if err := scheme.check(); err != nil {

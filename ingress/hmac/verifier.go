@@ -11,21 +11,23 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Verifier verifies the deliveries of one source by a [Scheme]. A provider with its own behaviour embeds it.
+// Verifier verifies the deliveries of one source by a [Scheme]. The verifiers of providers with their own code embed
+// it.
 type Verifier struct {
 	scheme   Scheme
 	hash     func() hash.Hash
 	encoding encoding
 	unit     unit
 	template template
-	// url is the source's own URL with its query, the value of {url}. The query of the request is not used: the holder
-	// of a delivery could choose it and move bytes between the URL and the body.
+	// url is the value of {url}: the configured URL of the source with its query. The query of the request is not part
+	// of it. An attacker with a captured delivery could otherwise move bytes between the query and the body.
 	url       string
 	keys      *webhook.Keyring[[]byte]
 	tolerance time.Duration
 }
 
-// NewVerifier returns the verifier of the source with settings s, by the scheme. Its error names all faults of both.
+// NewVerifier returns the verifier of the source with settings s, by the scheme. Its error names all faults of s and of
+// the scheme.
 func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 	scheme = scheme.withDefaults()
 	var faults []error
@@ -48,14 +50,14 @@ func NewVerifier(s webhook.Settings, scheme Scheme) (*Verifier, error) {
 		unit: units[scheme.TimestampUnit], template: t, url: url, keys: keys, tolerance: tolerance}, nil
 }
 
-// Verify checks each signature in the header against the template, and then the timestamp if the scheme has one. Until
-// the signature is verified, the time is not trustworthy.
+// Verify compares each signature in the header with the HMAC of the template. If one of them fits and the scheme has a
+// timestamp, Verify then checks the timestamp.
 func (v *Verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	match, _, err := v.Admit(r)
 	return match, err
 }
 
-// Admit is Verify. It also returns the key that admitted r.
+// Admit is Verify, and also returns the key that admitted r.
 func (v *Verifier) Admit(r *webhook.Request) (webhook.Match, []byte, error) {
 	match, key, at, err := v.match(r)
 	if err != nil || v.scheme.Timestamp == "" {
@@ -81,8 +83,9 @@ func (v *Verifier) bodyTime(body *webhook.Envelope) (time.Time, error) {
 	return v.unit.parse("the timestamp", body.Text(v.scheme.Timestamp.path()))
 }
 
-// SchemeProblem returns the problem of an r with a correct signature, or "". Such an event is parked: its age is
-// unknown, or its signature also fits another ID. A provider that overrides Events must call it.
+// SchemeProblem returns the [webhook.Problem] of a request with a correct signature, or "". There are two: the age of
+// the request is unknown, or the signature also fits another ID. A verifier that overrides Events must call
+// SchemeProblem.
 func (v *Verifier) SchemeProblem(r *webhook.Request, body *webhook.Envelope) string {
 	problems := &webhook.Envelope{}
 	if v.scheme.Timestamp.inBody() {
@@ -101,7 +104,8 @@ func (v *Verifier) SchemeProblem(r *webhook.Request, body *webhook.Envelope) str
 	return problems.Problem()
 }
 
-// match checks the signatures. at is the signed time. It is zero if the template has no {ts}.
+// match checks the signatures, and returns the secret and the key that fit. at is the signed time, or zero if the
+// template has no {ts}.
 func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, at time.Time, err error) {
 	header, err := r.HeaderOnce(v.scheme.Header)
 	if err != nil {
@@ -134,17 +138,17 @@ func (v *Verifier) match(r *webhook.Request) (match webhook.Match, key []byte, a
 	})
 	refused, ok := errors.AsType[*webhook.Error](err)
 	if ok && slices.Contains(v.template, urlField) && r.URL != v.url {
-		err = webhook.Errorf(refused.Class, "%s; the query differs from the query of the source's url, which is signed: set the url exactly as the sender has it", refused.Detail)
+		err = webhook.Errorf(refused.Class, "%s; the sender signs the url, and the query of the request differs from the query of the source's url: set the url exactly as the sender has it", refused.Detail)
 	}
 	return match, key, at, err
 }
 
-// maxHeader is the longest signature header, in bytes: sixteen signatures of SHA-512 in hex are 2 KiB.
+// maxHeader is the maximum length of a signature header in bytes. Sixteen SHA-512 signatures in hex have 2 KiB.
 const maxHeader = 8 << 10
 
 // signatures returns the first [webhook.MaxSignatures] signatures of the header that can be decoded, and the timestamp
-// if it is an item of the header. Every signature counts, because a provider sends one for each secret during a
-// rotation. Entries of other versions are ignored, so that a new version does not break the old one.
+// if it is an item of the header. During a rotation, a provider sends one signature for each secret. Entries of other
+// versions are ignored, so that a new version of the scheme does not break the old version.
 func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string, err error) {
 	if len(header) > maxHeader {
 		return nil, "", webhook.Errorf(webhook.MalformedHeader, "%s has %d bytes", v.scheme.Header, len(header))
@@ -189,7 +193,8 @@ func (v *Verifier) signatures(header string) (candidates [][]byte, stamp string,
 	return candidates, stamp, nil
 }
 
-// Events returns the one event of r. A body that is not JSON is a problem only if the scheme has places in it.
+// Events returns the one event of r. A body that is not JSON is a problem only if the scheme reads fields from the
+// body.
 func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	s := v.scheme
 	body := webhook.ReadEnvelope(r.Body)
@@ -213,8 +218,8 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	case e.Type == "" && s.Type.inBody() && body.Readable():
 		body.Note(webhook.MissingEventType, s.Type.path())
 	}
-	// The account identifies an event as well. In a header it is unsigned, and the same bytes could be sent for another
-	// account.
+	// The account is part of the event's identity. An account in a header is unsigned: an attacker could send the same
+	// bytes for another account.
 	unsignedAccount := s.Account.header() != ""
 	switch {
 	case unsignedAccount && e.IDOrigin == webhook.FromBody:
@@ -233,8 +238,8 @@ func (v *Verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// eventID returns the ID at p, else the hash of the bytes. A missing ID is a problem only if the sender sends one in
-// the body.
+// eventID returns the ID at p. If the ID is missing, eventID returns the hash of the body, and notes a problem if p is
+// in the body.
 func eventID(r *webhook.Request, body *webhook.Envelope, p Place) (string, webhook.IDOrigin) {
 	if name := p.header(); name != "" {
 		return r.HeaderID(body, name)

@@ -15,13 +15,13 @@ import (
 var Provider = hmac.New(webhook.Provider{
 	Name: "intercom",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA1 of body, hex",
+		Scheme:       "HMAC-SHA1 of the body, in hex",
 		Identity:     webhook.ByID,
-		Dedupe:       "id (notif_…)",
+		Dedupe:       "id in the body (notif_…)",
 		AnswerWithin: 5 * time.Second,
-		Retries:      "one, after 1 min",
+		Retries:      "one retry after 1 min",
 		RetryFor:     time.Minute,
-		Disables:     "1,000 errors in 15 min: paused 15 min; errors for 7 days: suspended",
+		Disables:     "after 1,000 errors in 15 min for 15 min; after 7 days of errors permanently",
 		DisablesAt:   1000,
 		AsksWithHead: true, // developers.intercom.com/docs/webhooks/setting-up-webhooks
 	},

@@ -20,33 +20,33 @@ const (
 	eventHeader     = "Linear-Event"
 )
 
-// scheme takes the signed time from the body. The header Linear-Timestamp repeats it but is not signed: the holder of a
-// delivery could set it to the present time. Linear's SDK ignores the header since version 97.
+// scheme reads the signed time from the body. The header Linear-Timestamp contains the same time but is not signed: an
+// attacker with a captured delivery could set it to the present time. Linear's SDK ignores the header since version 97.
 var scheme = hmac.Scheme{
 	Header: "Linear-Signature", Timestamp: "/webhookTimestamp", TimestampUnit: "ms", Tolerance: time.Minute,
 	ID: "header:" + deliveryHeader,
 }
 
-// Provider is Linear. Its documentation does not state whether a retry after 6 h has a new webhookTimestamp. A source
-// that rejects retries with timestamp_too_old needs a larger tolerance.
+// Provider is Linear. Linear's documentation does not state whether a retry after 6 h has a new webhookTimestamp. If a
+// source rejects retries with timestamp_too_old, increase its tolerance.
 var Provider = hmac.New(webhook.Provider{
 	Name: "linear",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 of body, hex; the time is webhookTimestamp in the body",
-		ID:           "header Linear-Delivery (unsigned), else a hash",
-		Type:         "body type.action",
-		Account:      "body organizationId",
-		Object:       "body data.id, else agentSession.id, notification.id or issueData.id",
-		OccurredAt:   "body createdAt",
+		Scheme:       "HMAC-SHA256 of the body, in hex; the signed time is webhookTimestamp in the body",
+		ID:           "header Linear-Delivery, else a hash of the body",
+		Type:         "type and action in the body, joined by a dot",
+		Account:      "organizationId in the body",
+		Object:       "data.id in the body, else agentSession.id, notification.id or issueData.id",
+		OccurredAt:   "createdAt in the body",
 		Identity:     webhook.ByIDOrBytes, // each attempt has its own webhookTimestamp
-		Dedupe:       "Linear-Delivery; webhookId names the configuration, not the event",
+		Dedupe:       "Linear-Delivery (webhookId in the body is the ID of the webhook, not of the event)",
 		AnswerWithin: 5 * time.Second,
-		Retries:      "3: after 1 min, 1 h, 6 h",
+		Retries:      "3 retries: after 1 min, 1 h and 6 h",
 		RetryFor:     7*time.Hour + time.Minute,
 		Disables:     "not published",
 		Headers:      webhook.Headers{Plain: []string{timestampHeader, eventHeader}},
 		BodyLimit:    5 << 20,                               // the limit of Linear's own library
-		Acknowledge:  webhook.Answer{Status: http.StatusOK}, // it retries after any other status
+		Acknowledge:  webhook.Answer{Status: http.StatusOK}, // Linear retries after any other status
 	},
 	Sign:   sign,
 	Sample: webhook.Sample{Type: "Issue.create", EventID: webhook.RandomUUID},
@@ -60,10 +60,12 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	e := webhook.Event{
 		Type:    body.EventType("type"),
 		Account: body.Tag("organizationId"),
-		// Events of agents, notifications and an issue's SLA have no data (@linear/sdk 98, webhooks/types).
+		// Events about agents, notifications and the SLA of an issue contain no data object (@linear/sdk 98,
+		// webhooks/types).
 		Object:     body.FirstTag("data.id", "agentSession.id", "notification.id", "issueData.id"),
 		OccurredAt: body.RFC3339("createdAt"),
-		// The attempts of one event differ in their time alone, so the signed text without the time identifies it.
+		// The attempts of one event differ only in webhookTimestamp, so the body without webhookTimestamp identifies
+		// the event.
 		Signed: timestampMember.ReplaceAll(r.Body, []byte("${1}0")),
 	}
 	if action := webhook.Tag(body.String("action")); e.Type != "" && action != "" {
@@ -82,11 +84,10 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// timestampMember finds webhookTimestamp in a body.
+// timestampMember matches the member webhookTimestamp of a body.
 var timestampMember = regexp.MustCompile(`("webhookTimestamp"\s*:\s*)[0-9]+`)
 
-// sign makes a delivery as Linear does. It sets a webhookTimestamp in the body, and the header, to the time of the
-// delivery.
+// sign signs a delivery as Linear does. It sets webhookTimestamp in the body and the header Linear-Timestamp to in.At.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	stamp := strconv.FormatInt(in.At.UnixMilli(), 10)
 	in.Body = timestampMember.ReplaceAll(in.Body, []byte("${1}"+stamp))

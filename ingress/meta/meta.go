@@ -1,5 +1,5 @@
 // Package meta verifies the webhooks of Meta's Graph API: Facebook pages, Instagram, Messenger, WhatsApp. It answers
-// the handshake of a subscription and splits batches.
+// the handshake of a webhook subscription, and splits batches into events.
 //
 // Source: developers.facebook.com/docs/graph-api/webhooks. The secret is the app secret.
 package meta
@@ -14,26 +14,26 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// verifyTokenOption is the key in Settings.Options for the token that is entered in Meta's dashboard. Without it, the
-// handshake of a subscription is rejected; deliveries are not.
+// verifyTokenOption is the key in Settings.Options for the token that the operator entered in Meta's dashboard. Without
+// it, Verify rejects the handshake of a subscription, but not deliveries.
 const verifyTokenOption = "verify_token"
 
 // Provider is Meta.
 var Provider = hmac.New(webhook.Provider{
 	Name: "meta",
 	Contract: webhook.Contract{
-		Scheme:     "HMAC-SHA256 of body, hex",
-		ID:         "none (hash of each change)",
-		Type:       "body object.field of each change",
+		Scheme:     "HMAC-SHA256 of the body, in hex",
+		ID:         "none; pawl uses the hash of each change",
+		Type:       "object in the body and field of each change, joined by a dot: page.feed",
 		Account:    "id of each entry",
-		Object:     "id of the first message or status of a change",
+		Object:     "id of the first message or status in a change",
 		OccurredAt: "time of each entry",
 		Identity:   webhook.ByID,
-		Dedupe:     "hash of each change with its entry; messages and their statuses are hashed without the entry's time, which is the time of sending",
-		Retries:    "for some hours (not re-checked)",
-		Disables:   "when it fails for long (not re-checked)",
+		Dedupe:     "hash of each change and its entry. The hash of a message or a status omits the time of the entry, because each attempt has another time",
+		Retries:    "for several hours (unconfirmed)",
+		Disables:   "if deliveries fail for a long time (unconfirmed)",
 		Options: map[string]string{
-			verifyTokenOption: "the token that is entered in Meta's dashboard, of 24 bytes at least; without it the subscription's handshake is refused",
+			verifyTokenOption: "the verify token that you entered in Meta's dashboard, at least 24 bytes. Without this option, pawl refuses the handshake of a webhook subscription",
 		},
 	},
 	Sample: webhook.Sample{Type: "page.feed"},
@@ -54,8 +54,8 @@ func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error)
 	return &verifier{v, tokens}, err
 }
 
-// Verify checks the signature of a delivery. A handshake is a GET without a signature; Verify compares its
-// hub.verify_token with the configured one.
+// Verify checks the signature of a delivery. A handshake is a GET request without a signature: Verify compares its
+// hub.verify_token with the configured token.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if r.Method != http.MethodGet {
 		return v.Verifier.Verify(r)
@@ -71,7 +71,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return webhook.MatchToken(v.tokens, r.ReceivedAt, webhook.HashToken(query.Get("hub.verify_token")))
 }
 
-// Answer answers the handshake with its challenge.
+// Answer returns the challenge of a handshake as the answer.
 func (v *verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	query := handshake(r)
 	if query == nil {
@@ -100,8 +100,8 @@ func handshake(r *webhook.Request) url.Values {
 	return query
 }
 
-// Events returns an event for each change of each entry. Meta batches up to 1,000 changes, and may split a batch
-// differently when it retries.
+// Events returns an event for each change of each entry. A delivery contains up to 1,000 changes. When Meta retries, it
+// may distribute the changes differently among deliveries.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	if r.Method == http.MethodGet {
 		return nil
@@ -124,8 +124,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
-// entryEvents returns an event for each change of an entry (Graph API, WhatsApp) or each message (Messenger). For other
-// entries, which only list the names of the changed fields, it returns one event.
+// entryEvents returns one event for each change of an entry (Graph API, WhatsApp) or each message (Messenger). Other
+// entries only list the names of the changed fields, and are one event each.
 func entryEvents(object string, raw json.RawMessage) []webhook.Event {
 	entry := webhook.ReadEnvelope(raw)
 	for _, list := range []string{"changes", "messaging"} {
@@ -147,9 +147,9 @@ func entryEvents(object string, raw json.RawMessage) []webhook.Event {
 	return []webhook.Event{changeEvent(object, "entry", entry, raw)}
 }
 
-// changeEvent returns the event of one change. A message has its own ID. Other changes may repeat, so equal changes
-// with equal entry times are one event. The entry's time is the time of sending; a batch that is split differently on a
-// retry may have another time.
+// changeEvent returns the event of one change. The hash of a message or a status omits the time of the entry: that is
+// the time of sending, and a retry may have another time. The message contains its own ID. Any other change can happen
+// again, so its hash includes the time of the entry.
 func changeEvent(object, list string, entry *webhook.Envelope, raw json.RawMessage) webhook.Event {
 	change := webhook.ReadEnvelope(raw)
 	field := list
@@ -181,7 +181,7 @@ func changeEvent(object, list string, entry *webhook.Envelope, raw json.RawMessa
 	return e
 }
 
-// messageID returns the ID of the first message or status of a change, or "".
+// messageID returns the ID of the first message or status in a change, or "" if the change contains neither.
 func messageID(change *webhook.Envelope) string {
 	if id := change.Tag("message.mid"); id != "" {
 		return id

@@ -23,8 +23,9 @@ import (
 
 // CertificateStore holds the certificates that PayPal may have signed with: [Fetched] or configured ones.
 type CertificateStore interface {
-	// Match returns the label of the first certificate that is valid at the time and admits the request, or a
-	// rejection. url is the request's PAYPAL-CERT-URL, which has passed [CheckCertURL].
+	// Match calls admits with the certificates that are valid at the given time, and returns the first for which admits
+	// returns true. Otherwise it returns a rejection. url is the header PAYPAL-CERT-URL of the request; the caller has
+	// checked it with [CheckCertURL].
 	Match(url string, at time.Time, admits func(*x509.Certificate) bool) (webhook.Match, error)
 }
 
@@ -34,14 +35,14 @@ func newStore(s webhook.Settings) (CertificateStore, error) {
 	case from == "":
 		return newConfigured(s)
 	case from != fetch:
-		return nil, fmt.Errorf("source %s: options.%s: %q is not known; write %s, or leave it out and configure the certificate", s.Source, certificatesOption, from, fetch)
+		return nil, fmt.Errorf("source %s: options.%s: %q is not known; set it to %s, or remove it and configure the certificate", s.Source, certificatesOption, from, fetch)
 	case len(s.Secrets) > 0 || s.Options[certificateOption] != "":
 		return nil, fmt.Errorf("source %s: options.%s: %s, and a certificate is configured as well; remove one of them", s.Source, certificatesOption, fetch)
 	}
 	return NewFetched(FetchConfig{Offline: s.Offline}, s.Mode), nil
 }
 
-// configured is the store of a source's configured certificates. It ignores the URL.
+// configured is a store with the certificates in the configuration of a source. It ignores the URL.
 type configured struct {
 	keys *webhook.Keyring[*x509.Certificate]
 }
@@ -67,21 +68,22 @@ var (
 	certSubject = regexp.MustCompile(`^messageverificationcerts(\.sandbox)?\.paypal\.com$`)
 )
 
-// certPath is the path of PayPal's certificates (/v1/notifications/certs/…; /v1/notifications/test in early sandboxes).
+// certPath is the common prefix of the paths of PayPal's certificates: /v1/notifications/certs/…, or
+// /v1/notifications/test in early sandboxes.
 const certPath = "/v1/notifications/"
 
-// maxCertURL is the longest PAYPAL-CERT-URL; PayPal's have about 90 bytes.
+// maxCertURL is the maximum length of PAYPAL-CERT-URL. PayPal sends about 90 bytes.
 const maxCertURL = 500
 
-// CheckCertURL returns an error of class [webhook.UntrustedCert] if text cannot be the URL of a PayPal certificate: not
-// https, another host or port, credentials, a path outside of PayPal's notifications, or a query or fragment, so that
-// one certificate has one URL. The header with the URL is not signed, and the URL determines the key, so the check must
-// precede every use of the URL.
+// CheckCertURL returns an error of class [webhook.UntrustedCert] unless text can be the URL of a PayPal certificate.
+// The URL must have the scheme https, a PayPal API host without a port, and a path below certPath. It must have no
+// credentials, query or fragment. Call CheckCertURL before every use of the URL: it comes from an unsigned header and
+// determines the key.
 func CheckCertURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil, len(text) > maxCertURL:
-		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is no URL")
+		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is not a URL")
 	case u.Scheme != "https":
 		return webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is not https")
 	case u.User != nil || !certHost.MatchString(u.Host):
@@ -98,13 +100,13 @@ func validAt(c *x509.Certificate, at time.Time) bool {
 	return !at.Before(c.NotBefore) && !at.After(c.NotAfter)
 }
 
-// parseCertificate parses the leaf certificate, the first in text, and checks that PayPal signs messages with it. It
-// trusts the configuration: it accepts a self-signed certificate with PayPal's subject, and rejects an authentic one of
-// another service. The error for a valid certificate that is not PayPal's has class [webhook.UntrustedCert].
+// parseCertificate parses the first certificate in text, the leaf. It checks the subject and the key of the
+// certificate, but not its chain: it trusts a certificate that the operator configured. If the subject or the key is
+// not PayPal's, the error has class [webhook.UntrustedCert].
 func parseCertificate(text string) (*x509.Certificate, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("it is no CERTIFICATE in PEM; download the file that PAYPAL-CERT-URL of a delivery names, from PayPal")
+		return nil, errors.New("it is not a CERTIFICATE in PEM; download the certificate from the URL in the header PAYPAL-CERT-URL of a delivery")
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -113,7 +115,7 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 	key, ok := leaf.PublicKey.(*rsa.PublicKey)
 	if !ok || key.N.BitLen() < 2048 {
 		return nil, webhook.Errorf(webhook.UntrustedCert,
-			"its key is not RSA of at least 2048 bits; it is not PayPal's")
+			"its key is not RSA of at least 2048 bits; the certificate is not PayPal's")
 	}
 	if !certSubject.MatchString(leaf.Subject.CommonName) {
 		return nil, webhook.Errorf(webhook.UntrustedCert, "its subject is %q, not messageverificationcerts(.sandbox).paypal.com; PayPal does not sign messages with it", leaf.Subject.CommonName)
@@ -122,33 +124,34 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 }
 
 const (
-	// fetchWithin bounds one fetch, and so how long a delivery waits for its certificate.
+	// fetchWithin is the timeout of one fetch. A delivery waits so long for its certificate.
 	fetchWithin = 5 * time.Second
-	// fetchesPerMinute bounds the fetches, because any sender can name a new URL on PayPal's host. It also bounds how
-	// many deliveries wait for a fetch.
+	// fetchesPerMinute is the maximum number of fetches per minute, because any sender can name a new URL on PayPal's
+	// host.
 	fetchesPerMinute = 10
-	// maxChain is the largest answer in bytes; PayPal's chains have about 6 KB.
+	// maxChain is the maximum size of a certificate chain in bytes. PayPal's chains have about 6 KB.
 	maxChain = 64 << 10
-	// maxHeld is how many certificates are cached. PayPal uses one or two at a time.
+	// maxHeld is the maximum number of cached certificates. PayPal uses one or two at a time.
 	maxHeld = 8
 )
 
-// FetchConfig configures [NewFetched]. The zero value is for production.
+// FetchConfig configures [NewFetched]. Production uses the zero value.
 type FetchConfig struct {
-	// Client fetches; nil means a default client.
+	// Client sends the requests. nil means a default client.
 	Client *http.Client
-	// Roots are the trusted root authorities; nil means the roots of the system.
+	// Roots are the trusted root certificates. nil means the roots of the system.
 	Roots *x509.CertPool
 	// Offline disables fetching.
 	Offline bool
 }
 
-// Fetched is a cache of the certificates in PAYPAL-CERT-URL. It trusts a certificate that it fetched over https from
-// the API host of the source's mode (see [CheckCertURL]), that leads to a trusted root, and that has the subject of
-// PayPal's signing certificates. It caches no other certificate. It is safe for concurrent use.
+// Fetched fetches the certificates that PAYPAL-CERT-URL names, and caches them. It trusts a certificate only if three
+// conditions hold. It came over https from the API host of the source's mode (see [CheckCertURL]); its chain leads to a
+// trusted root; and it has the subject of PayPal's signing certificates. Fetched is safe for concurrent use.
 //
-// An attacker can use up the fetches of a minute. Deliveries of PayPal then wait for the next minute only if their
-// certificate is not in the cache: after a restart, or after PayPal changed it. PayPal retries for three days.
+// An attacker can use up the fetches of a minute. If the certificate of an authentic delivery is not in the cache, the
+// delivery then gets 503, and PayPal retries it for three days. This can happen only after a restart, or after PayPal
+// changed its certificate.
 type Fetched struct {
 	client *http.Client
 	roots  *x509.CertPool
@@ -171,7 +174,7 @@ func NewFetched(cfg FetchConfig, mode webhook.Mode) *Fetched {
 	if cfg.Offline {
 		budget = rate.NewLimiter(0, 0)
 	}
-	held, _ := lru.New[string, *x509.Certificate](maxHeld) // fails without a size only
+	held, _ := lru.New[string, *x509.Certificate](maxHeld) // returns an error only if the size is not positive
 	return &Fetched{client: &client, roots: cfg.Roots, mode: mode, budget: budget, held: held}
 }
 
@@ -179,7 +182,7 @@ func NewFetched(cfg FetchConfig, mode webhook.Mode) *Fetched {
 func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certificate) bool) (webhook.Match, error) {
 	u, err := url.Parse(certURL)
 	if err != nil {
-		return webhook.Refuse(webhook.UntrustedCert, "PAYPAL-CERT-URL is no URL")
+		return webhook.Refuse(webhook.UntrustedCert, "PAYPAL-CERT-URL is not a URL")
 	}
 	sandbox := strings.Contains(u.Host, ".sandbox.")
 	if f.mode == webhook.Live && sandbox || f.mode == webhook.Test && !sandbox {
@@ -199,8 +202,8 @@ func (f *Fetched) Match(certURL string, at time.Time, admits func(*x509.Certific
 	return webhook.Match{Secret: "certificate " + leaf.SerialNumber.Text(16)}, nil
 }
 
-// fetch downloads the certificate of certURL and caches it. An error of class [webhook.UntrustedCert] means that PayPal
-// has no such certificate. Any other error means that the download could not be completed.
+// fetch downloads the certificate of certURL and caches it. An error of class [webhook.UntrustedCert] means that
+// certURL does not name a certificate of PayPal. Any other error means that the download failed.
 func (f *Fetched) fetch(certURL string, at time.Time) (*x509.Certificate, error) {
 	if !f.budget.Allow() {
 		return nil, errors.New("fetch certificate: too many new PAYPAL-CERT-URLs in this minute")
@@ -222,7 +225,7 @@ func (f *Fetched) fetch(certURL string, at time.Time) (*x509.Certificate, error)
 func (f *Fetched) download(ctx context.Context, certURL string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, certURL, nil)
 	if err != nil {
-		return nil, webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is no URL")
+		return nil, webhook.Errorf(webhook.UntrustedCert, "PAYPAL-CERT-URL is not a URL")
 	}
 	resp, err := f.client.Do(req)
 	if err != nil {
@@ -248,7 +251,8 @@ func (f *Fetched) download(ctx context.Context, certURL string) ([]byte, error) 
 	return chain, nil
 }
 
-// trusted returns the leaf of a chain in PEM if the chain leads to a root and PayPal signs messages with the leaf.
+// trusted parses a chain in PEM and returns its leaf. It returns an error if the chain does not lead to a root, or if
+// the leaf is not a signing certificate of PayPal.
 func (f *Fetched) trusted(chain []byte, at time.Time) (*x509.Certificate, error) {
 	leaf, err := parseCertificate(string(chain))
 	if err != nil {

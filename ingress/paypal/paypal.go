@@ -3,19 +3,20 @@
 // Source: developer.paypal.com/api/rest/webhooks/rest ("self cryptographic verification is the
 // preferred method"), PayPal-Java-SDK, PayPal-Python-SDK.
 //
-// # The worth of the signature
+// # The weakness of the signature
 //
-// PayPal signs a CRC-32 of the body, which is not a cryptographic hash: the holder of one signed delivery can write
-// another body with the same checksum. TLS and the clock check limit this to minutes and to parties that saw the
-// delivery. A second body with the same transmission is parked, but a forged body that arrives before PayPal's own is
-// run. So a flow that moves money must treat the event as a hint and fetch the resource from PayPal before it acts.
+// PayPal signs a CRC-32 of the body, which is not a cryptographic hash: an attacker who has one signed delivery can
+// write another body with the same checksum. Because of TLS and the clock check, this attack is possible only for
+// minutes, and only for a person who saw the delivery. pawl parks a second body with the same transmission ID, but it
+// runs a forged body that arrives before PayPal's own. So a flow that moves money must fetch the resource from PayPal
+// before it acts.
 //
 // # Certificates
 //
 // With options.certificates: fetch, the first delivery that needs a certificate fetches it from PayPal, and each
-// process caches it in memory (see [Fetched]). Otherwise certificates are configured in PEM, as the source's secrets or
-// options.certificate_pem. PayPal changes its certificate every year; add the new one as a second secret before the old
-// one expires. The URL is checked in both cases (see [CheckCertURL]).
+// process caches it in memory (see [Fetched]). Otherwise the operator configures the certificate in PEM, as a secret of
+// the source or in options.certificate_pem. PayPal changes its certificate every year: add the new certificate as a
+// second secret before the old one expires. In both cases the URL in the header is checked (see [CheckCertURL]).
 package paypal
 
 import (
@@ -45,40 +46,40 @@ const (
 	algorithmHeader = "Paypal-Auth-Algo"
 	algorithm       = "SHA256withRSA"
 
-	// PayPal publishes no tolerance. Each attempt is a transmission with its own time, and the weak checksum (see
-	// above) requires a narrow window.
+	// PayPal does not document a tolerance. Each attempt has its own signed time, so a short tolerance rejects no
+	// retries. Because of the weak checksum, a short tolerance is necessary.
 	tolerance = 5 * time.Minute
 
-	// The keys in Settings.Options.
+	// These are the keys in Settings.Options and, last, a value of certificatesOption.
 	webhookIDOption    = "webhook_id"
 	certificateOption  = "certificate_pem"
 	certificatesOption = "certificates"
 	fetch              = "fetch"
 )
 
-// Provider is PayPal. It needs options.webhook_id and a certificate.
+// Provider is PayPal. A source needs options.webhook_id and a certificate.
 var Provider = webhook.Provider{
 	Name: "paypal",
 	Contract: webhook.Contract{
-		Scheme:     "RSA-SHA256 of transmission id|time|webhook id|CRC-32 of body, base64",
-		ID:         "body id",
-		Type:       "body event_type",
-		Account:    "body resource.payee.merchant_id",
-		Object:     "body resource.id",
-		OccurredAt: "body create_time",
-		Dedupe:     "event id; the transmission ID is new for each attempt",
-		Retries:    "up to 25 over 3 days",
+		Scheme:     "RSA-SHA256 of transmission ID|time|webhook ID|CRC-32 of the body, in base64",
+		ID:         "id in the body",
+		Type:       "event_type in the body",
+		Account:    "resource.payee.merchant_id in the body",
+		Object:     "resource.id in the body",
+		OccurredAt: "create_time in the body",
+		Dedupe:     "id in the body (the transmission ID differs for each attempt)",
+		Retries:    "up to 25 retries in 3 days",
 		RetryFor:   72 * time.Hour,
 		Disables:   "not published",
 		Headers: webhook.Headers{Signatures: []string{idHeader, timeHeader, signatureHeader, certURLHeader,
 			algorithmHeader}},
 		Tolerance: tolerance,
-		// The ID is signed only through the checksum.
+		// The signature covers the ID in the body only through the checksum.
 		Identity: webhook.ByID,
 		Options: map[string]string{
-			webhookIDOption:    "required: Webhook ID, of the app's webhook page. PayPal signs it",
-			certificatesOption: "`fetch`: PayPal's certificate is fetched when a delivery first names it, so the source needs no secret. Outgoing requests to PayPal's API hosts must be allowed",
-			certificateOption:  "the certificate in PEM, if it is neither fetched nor a secret",
+			webhookIDOption:    "required: the Webhook ID from the page of the app's webhook. The signed text contains it",
+			certificatesOption: "`fetch`: pawl fetches PayPal's certificate when a delivery first names it. The source then needs no secret, but your network must allow requests to PayPal's API hosts",
+			certificateOption:  "the certificate in PEM, if pawl does not fetch it and it is not a secret of the source",
 		},
 		SecretOptional: true,
 		PublicKeys:     true,
@@ -98,19 +99,19 @@ type verifier struct {
 	tolerance time.Duration
 }
 
-// New returns a verifier that takes its certificates from store. Provider.New calls it with the store that the settings
+// New returns a verifier that uses the certificates of store. Provider.New calls it with the store that the settings
 // select.
 func New(s webhook.Settings, store CertificateStore) (webhook.Verifier, error) {
 	limit, err := s.ToleranceOr(tolerance)
 	id := s.Options[webhookIDOption]
 	if id == "" || strings.Contains(id, "|") {
-		err = errors.Join(err, fmt.Errorf("source %s: options.%s: PayPal signs it, and it is missing or not an ID; copy Webhook ID from the app's webhook page", s.Source, webhookIDOption))
+		err = errors.Join(err, fmt.Errorf("source %s: options.%s: it is missing or not an ID, and the signed text contains it; copy Webhook ID from the page of the app's webhook", s.Source, webhookIDOption))
 	}
 	return webhook.AsVerifier(&verifier{store: store, webhookID: id, tolerance: limit}, err)
 }
 
-// Verify checks the URL of the certificate, the signature with the certificates of the store that are valid at the
-// receive time, and the time of transmission. If the error is not a *[webhook.Error], the certificate could not be
+// Verify checks the URL of the certificate, then the signature, and then the time of the transmission. It uses the
+// certificates that are valid at the receive time. If the error is not a *[webhook.Error], the certificate could not be
 // fetched.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	t, err := readTransmission(r)
@@ -173,7 +174,7 @@ func readTransmission(r *webhook.Request) (transmission, error) {
 		return t, webhook.Errorf(webhook.MalformedHeader, "%s is not %s", algorithmHeader, algorithm)
 	}
 	if strings.Contains(t.id, "|") {
-		return t, webhook.Errorf(webhook.MalformedHeader, "%s holds the separator", idHeader)
+		return t, webhook.Errorf(webhook.MalformedHeader, "%s contains the separator of the signed text", idHeader)
 	}
 	var err error
 	if t.at, err = time.Parse(time.RFC3339Nano, t.time); err != nil {
@@ -185,7 +186,7 @@ func readTransmission(r *webhook.Request) (transmission, error) {
 	return t, nil
 }
 
-// message returns the signed bytes. The checksum is unsigned and in decimal.
+// message returns the bytes that PayPal signs. They contain the checksum as a decimal number without a sign.
 func message(id, stamp, webhookID string, body []byte) []byte {
 	sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)
 	return []byte(id + "|" + stamp + "|" + webhookID + "|" + sum)
@@ -198,7 +199,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		Type:    body.EventType("event_type"),
 		Account: body.Tag("resource.payee.merchant_id"),
 		Object:  body.Tag("resource.id"),
-		// PayPal's simulator sends times with month 19.
+		// Moment ignores an invalid time: PayPal's simulator sends times with month 19.
 		OccurredAt: body.Moment("create_time"),
 		APIVersion: body.Tag("resource_version"),
 	}
@@ -207,11 +208,11 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{e}
 }
 
-// sign makes a delivery as PayPal does. The secret is an RSA private key in PEM (PKCS #8).
+// sign signs a delivery as PayPal does. The secret is an RSA private key in PEM (PKCS #8).
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	block, _ := pem.Decode([]byte(in.Secret))
 	if block == nil {
-		return webhook.SignOutput{}, errors.New("sign for paypal: the secret is no private key in PEM")
+		return webhook.SignOutput{}, errors.New("sign for paypal: the secret is not a private key in PEM")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

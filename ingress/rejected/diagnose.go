@@ -26,7 +26,7 @@ const (
 	OtherMode         = "event_of_the_other_mode"
 )
 
-// Source is a configured source, as far as a diagnosis needs it.
+// Source is the part of a configured source that a diagnosis needs.
 type Source struct {
 	Provider webhook.Provider
 	// Settings are the settings of the source, with all of its secrets, including expired and future ones.
@@ -36,8 +36,7 @@ type Source struct {
 // Diagnosis holds the findings about a rejected request.
 type Diagnosis struct {
 	Findings []rejection.Finding
-	// Likely is set if one of pawl's secrets fits the signature in some way, so that the sender probably is the
-	// provider.
+	// Likely is set if the signature fits one of pawl's secrets in some way. The sender is then probably the provider.
 	Likely bool
 }
 
@@ -60,7 +59,8 @@ type Diagnoser struct {
 	names  []string
 }
 
-// NewDiagnoser returns a diagnoser for sources by name. It returns an error if the verifier of a source cannot be made.
+// NewDiagnoser returns a Diagnoser. sources maps the name of each source to the source. It returns an error if the
+// settings of a source are invalid.
 func NewDiagnoser(sources map[string]Source) (*Diagnoser, error) {
 	d := &Diagnoser{probes: map[string]*probe{}, names: slices.Sorted(maps.Keys(sources))}
 	var faults []error
@@ -81,8 +81,8 @@ func NewDiagnoser(sources map[string]Source) (*Diagnoser, error) {
 	return d, nil
 }
 
-// strangers returns probes of the source with the secrets of other sources that its scheme can use. They detect two
-// swapped secrets. The label of a secret names its source.
+// strangers returns probes of the source that use the secrets of other sources. They detect that the secrets of two
+// sources were swapped. The label of each secret contains the name of its source.
 func strangers(name string, names []string, sources map[string]Source) (found []*probe) {
 	own := sources[name]
 	seen := map[string]bool{}
@@ -112,7 +112,7 @@ func (d *Diagnoser) Diagnose(source string, r *webhook.Request, refused *webhook
 	if !ok {
 		return found
 	}
-	// From the most to the least likely cause; an explanation ends the search.
+	// Test the most likely causes first. The first explanation ends the search.
 	fits := own.askOwn(&found, r, refused)
 	if !fits && !d.askOthers(&found, source, r) {
 		fits = own.askReadings(&found, r) || own.askStrangers(&found, r) || own.askVariants(&found, r)
@@ -136,13 +136,13 @@ func (d *Diagnoser) askOthers(found *Diagnosis, source string, r *webhook.Reques
 			continue
 		}
 		found.Likely = true
-		found.add(OtherSource, "the signature fits secret %q of source %s (%s): the request was meant for that source, or its secret is missing here",
+		found.add(OtherSource, "the signature fits secret %q of source %s (%s): the request was meant for that source, or that secret is missing in this source",
 			match.Secret, name, other.Provider.Name)
 		switch {
 		case own.Mode == webhook.Live && other.Mode == webhook.Test:
-			found.add(TestSecretOnLive, "source %s takes live events and %s is a test source: the test endpoint sends to the live URL", source, name)
+			found.add(TestSecretOnLive, "source %s is for live events and %s is for test events: the provider's test endpoint sends to the live URL", source, name)
 		case own.Mode == webhook.Test && other.Mode == webhook.Live:
-			found.add(LiveSecretOnTest, "source %s takes test events and %s is a live source: the live endpoint sends to the test URL", source, name)
+			found.add(LiveSecretOnTest, "source %s is for test events and %s is for live events: the provider's live endpoint sends to the test URL", source, name)
 		}
 	}
 	return found.Likely

@@ -64,7 +64,7 @@ func diagnoser(t *testing.T) *rejected.Diagnoser {
 	return d
 }
 
-// sent is a request as p signs it, received now.
+// sent returns a request signed by p and received now.
 func sent(t *testing.T, p webhook.Provider, in webhook.SignInput) *webhook.Request {
 	t.Helper()
 	if in.At.IsZero() {
@@ -77,7 +77,7 @@ func sent(t *testing.T, p webhook.Provider, in webhook.SignInput) *webhook.Reque
 	return &webhook.Request{Method: http.MethodPost, URL: out.URL, Header: out.Header, Body: out.Body, ReceivedAt: now}
 }
 
-// refuse asks the source's own verifier, which must refuse r, and then the diagnoser.
+// refuse verifies r with the source's verifier, which must reject it, and returns its diagnosis.
 func refuse(t *testing.T, source string, r *webhook.Request) rejected.Diagnosis {
 	t.Helper()
 	s := sources()[source]
@@ -134,14 +134,14 @@ func TestDiagnose(t *testing.T) {
 			[]string{rejected.OtherSource, rejected.TestSecretOnLive, rejected.OtherMode}, "source test", true},
 		"live secret on a test source": {"test", signed(liveSecret, liveBody), []string{rejected.OtherSource, rejected.LiveSecretOnTest, rejected.OtherMode}, "source live", true},
 		"another provider's request":   {"live", sent(t, github.Provider, webhook.SignInput{Secret: githubSecret, ID: "d1", Type: "push", Body: []byte("{}")}), []string{rejected.OtherSource, rejected.NoSignatureHeader, rejected.UnknownScheme}, "source github", true},
-		"expired secret":               {"live", signed(oldSecret, liveBody), []string{rejected.SecretNotActive}, "ended 2026-03-01T11:00:00Z", true},
-		"secret not yet active":        {"live", signed(futureSecret, liveBody), []string{rejected.SecretNotActive}, "begins only 2026-03-01T13:00:00Z", true},
+		"expired secret":               {"live", signed(oldSecret, liveBody), []string{rejected.SecretNotActive}, "expired 2026-03-01T11:00:00Z", true},
+		"secret not yet active":        {"live", signed(futureSecret, liveBody), []string{rejected.SecretNotActive}, "is active only from 2026-03-01T13:00:00Z", true},
 		"clock behind": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody), At: now.Add(-301 * time.Second)}),
 			[]string{rejected.ClockOff}, "301 s before", true},
 		"clock ahead, beyond any tolerance": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: liveSecret, Body: []byte(liveBody), At: now.Add(100 * time.Hour)}),
 			[]string{rejected.ClockOff}, "360000 s after", true},
 		"clock off in a wrong secret": {"live", sent(t, stripe.Provider, webhook.SignInput{Secret: oldSecret, Body: []byte(liveBody), At: now.Add(-301 * time.Second)}),
-			[]string{rejected.SecretNotActive}, "ended", true},
+			[]string{rejected.SecretNotActive}, "expired", true},
 		"newline added on the way":             {"live", withBody(signed(liveSecret, liveBody), liveBody+"\n"), []string{rejected.BodyChanged}, "without its trailing newline", true},
 		"one newline more than was signed":     {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\r\n\n"), []string{rejected.BodyChanged}, "without its trailing newline:", true},
 		"CR LF at the end became LF":           {"live", withBody(signed(liveSecret, liveBody+"\r\n"), liveBody+"\n"), []string{rejected.BodyChanged}, "with CR LF as its trailing newline", true},
@@ -153,8 +153,8 @@ func TestDiagnose(t *testing.T) {
 		"compressed on the way":                {"live", withBody(signed(liveSecret, liveBody), gzipped(t, liveBody)), []string{rejected.BodyChanged}, "decompressed", true},
 		"CR lost on the way":                   {"live", withBody(signed(liveSecret, "[{},\r\n{}]\r\n"), "[{},\n{}]\n"), []string{rejected.BodyChanged}, "with CR LF for LF", true},
 		"CR LF on the way":                     {"live", withBody(signed(liveSecret, "{\n}"), "{\r\n}"), []string{rejected.BodyChanged}, "LF for CR LF", true},
-		"thin event":                           {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "its own signing secret", false},
-		"snapshot event":                       {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "its own signing secret", false},
+		"thin event":                           {"live", signed(strangeSecret, `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`), []string{webhook.ThinEvent}, "a signing secret of its own", false},
+		"snapshot event":                       {"thin", signed(strangeSecret, liveBody), []string{webhook.SnapshotEvent}, "a signing secret of its own", false},
 		"unverified body says test":            {"live", signed(strangeSecret, strings.Replace(liveBody, "true", "false", 1)), []string{rejected.OtherMode}, "contains mode test", false},
 		"no signature header":                  {"live", withoutHeader(signed(liveSecret, liveBody), "Stripe-Signature"), []string{rejected.NoSignatureHeader}, "Stripe-Signature is missing", false},
 		"only v0":                              {"live", withHeader(signed(liveSecret, liveBody), "Stripe-Signature", "t=1772366400,v0=00"), []string{webhook.UnknownScheme}, "v0 and no v1", false},
@@ -173,7 +173,7 @@ func TestDiagnose(t *testing.T) {
 				t.Errorf("found %v (%s), want %v", got, d, c.want)
 			}
 			if !strings.Contains(d.String(), c.says) {
-				t.Errorf("says %q, want it to say %q", d, c.says)
+				t.Errorf("diagnosis %q, want %q in it", d, c.says)
 			}
 			if d.Likely != c.likely {
 				t.Errorf("likely: got %t, want %t", d.Likely, c.likely)
@@ -182,9 +182,8 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// What is missing beside the signature says nothing of another scheme, and neither does the provider's
-// own header or an empty one.
-// A thin event that is signed with a secret of the source's own needs no other secret.
+// Missing headers besides the signature do not indicate another scheme, and neither does the provider's own header or
+// an empty one. A thin event that is signed with a secret of the source needs no other secret.
 func TestDiagnose_OwnSecretFits_NoOtherSecretAdvised(t *testing.T) {
 	t.Parallel()
 	const thin = `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`
@@ -215,18 +214,18 @@ func TestDiagnose_MissingHeader_OtherSignatures(t *testing.T) {
 		provider webhook.Provider
 		secret   string
 		r        *webhook.Request
-		says     string // "" where no other header is to be named
+		says     string // "" if no other header must be named
 	}{
 		"timestamp missing":          {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Request-Timestamp"), ""},
 		"timestamp beside":           {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Signature", "X-Signature-Timestamp"), ""},
 		"signature empty":            {slack.Provider, token, withHeader(signed(slack.Provider, token, ""), "X-Slack-Signature", ""), ""},
 		"another empty":              {slack.Provider, token, withHeader(signed(slack.Provider, token, "X-Slack-Signature"), "Stripe-Signature", ""), ""},
-		"GitLab's secret token":      {gitlab.Provider, signing, signed(gitlab.Provider, token, ""), "has signing tokens only"},
-		"GitLab's signing token":     {gitlab.Provider, token, signed(gitlab.Provider, signing, ""), "has secret tokens only"},
+		"GitLab's secret token":      {gitlab.Provider, signing, signed(gitlab.Provider, token, ""), "has only signing tokens"},
+		"GitLab's signing token":     {gitlab.Provider, token, signed(gitlab.Provider, signing, ""), "has only secret tokens"},
 		"Twilio's idempotency token": {twilio.Provider, token, signed(twilio.Provider, token, "X-Twilio-Signature", "I-Twilio-Idempotency-Token"), ""},
 		"ID missing":                 {standardwebhooks.Provider, signing, signed(standardwebhooks.Provider, signing, "webhook-id"), ""},
-		"Svix's names":               {standardwebhooks.Provider, signing, signed(standardwebhooks.Svix, signing, ""), "provider to svix"},
-		"another provider's":         {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Signature", "Stripe-Signature"), "carries Stripe-Signature instead"},
+		"Svix's names":               {standardwebhooks.Provider, signing, signed(standardwebhooks.Svix, signing, ""), "provider of the source to svix"},
+		"another provider's":         {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Signature", "Stripe-Signature"), "contains Stripe-Signature instead"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +244,7 @@ func TestDiagnose_MissingHeader_OtherSignatures(t *testing.T) {
 			}
 			found := d.Diagnose("s", c.r, refused).String()
 			if !strings.Contains(c.says, "instead") && strings.Contains(found, "instead") || !strings.Contains(found, c.says) {
-				t.Errorf("says %q, want %q", found, c.says)
+				t.Errorf("diagnosis %q, want %q", found, c.says)
 			}
 		})
 	}
@@ -285,7 +284,7 @@ func onlySHA1(r *webhook.Request) *webhook.Request {
 	return r
 }
 
-// A compressed body that names more than it should costs no more than the bound, and matches nothing.
+// A compressed body that expands too much costs at most the limit, and matches nothing.
 func TestDiagnose_Bomb(t *testing.T) {
 	t.Parallel()
 	bomb := gzipped(t, strings.Repeat("0", 4<<20))
@@ -296,8 +295,8 @@ func TestDiagnose_Bomb(t *testing.T) {
 	}
 }
 
-// Nor do bodies that anybody may send and that name more than they hold. Brackets each begin a line with as many
-// indents as are open, so that 20 KB became a gigabyte; a batch of nothing is hundreds of thousands of events.
+// The same applies to other bodies with small size and large content. With nested brackets, each on an indented line,
+// 20 KB became a gigabyte; a batch of empty events contains hundreds of thousands of them.
 func TestDiagnose_CostBounded(t *testing.T) {
 	all := sources()
 	all["meta"] = rejected.Source{Provider: meta.Provider, Settings: webhook.Settings{Source: "meta", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
@@ -342,8 +341,8 @@ func FuzzDiagnose(f *testing.F) {
 	})
 }
 
-// The sender signs with a secret in another encoding than the source reads it. The diagnosis names the encoding and the
-// setting, and under that setting the delivery is admitted.
+// The sender uses the secret in another encoding than the source. The diagnosis names the encoding and the setting, and
+// with this setting the delivery is accepted.
 func TestDiagnose_SecretInAnotherEncoding(t *testing.T) {
 	t.Parallel()
 	const text, encoded, digits = "no-base64_0123456789abcdefghij!!", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYw", "3031323334353637383961626364656630313233343536373839616263646566"
@@ -352,7 +351,7 @@ func TestDiagnose_SecretInAnotherEncoding(t *testing.T) {
 		provider webhook.Provider
 		options  map[string]string
 		secret   string
-		key      []byte // what the sender signs with
+		key      []byte // the key of the sender
 		says     string
 	}{
 		"whole text":            {standardwebhooks.Provider, nil, "whsec_" + encoded, []byte("whsec_" + encoded), "its whole text: set options.key_encoding: text"},

@@ -23,33 +23,34 @@ type Store interface {
 	Keep(ctx context.Context, batch []rejection.Rejection) error
 }
 
-// Config configures a keeper. Store and Diagnoser are required.
+// Config configures a [Keeper]. Store and Diagnoser are required.
 type Config struct {
 	Store     Store
 	Diagnoser *Diagnoser
 	Log       *slog.Logger
-	// PerSecond and Burst bound the stored requests of one source; default 10 and 100. One remote address (an IPv6 /64)
-	// gets half of them, so that one sender of invalid requests leaves room for a provider with a wrong secret. The
-	// ingress only counts the others.
+	// PerSecond and Burst limit the stored requests of one source; default 10 and 100. The limit for one remote address
+	// (an IPv6 /64) is half of that, so that an attacker leaves room for a provider with a wrong secret. Requests above
+	// the limits are not stored.
 	PerSecond float64
 	Burst     int
 	// Every is the minimum time between two writes; default 500 ms.
 	Every time.Duration
-	// Trim is how often old requests are deleted if no new ones arrive; default 1 h.
+	// Trim is how often old requests are deleted while no new requests arrive; default 1 h.
 	Trim time.Duration
 }
 
 const (
-	// queueLength bounds the requests that wait to be written. Each has at most [rejection.MaxBody] bytes: 8 MiB in
-	// all.
+	// queueLength is the maximum number of queued requests. Each has at most [rejection.MaxBody] bytes of body, so the
+	// queue has at most 8 MiB.
 	queueLength = 128
-	// batchLength bounds one write.
+	// batchLength is the maximum number of requests in one write.
 	batchLength = 128
-	// writeTimeout bounds one write, including the last ones of a process that stops.
+	// writeTimeout is the timeout of one write, also when the process stops.
 	writeTimeout = 2 * time.Second
-	// sendersRemembered is how many senders are remembered. A sender with more networks evades the limit per sender.
+	// sendersRemembered is the maximum number of senders with a token bucket. An attacker with more networks evades the
+	// limit per sender.
 	sendersRemembered = 2048
-	// bodiesRemembered bounds the remembered requests with a valid signature.
+	// bodiesRemembered is the maximum number of bodies in [Keeper].signed.
 	bodiesRemembered = 2048
 )
 
@@ -59,17 +60,17 @@ type Keeper struct {
 	cfg     Config
 	queue   chan rejectedRequest
 	dropped atomic.Int64
-	// headers maps sources to the headers that are stored.
+	// headers maps the name of a source to the headers that are stored.
 	headers map[string]webhook.Headers
 
 	perSource *throttle.Buckets[string]
 	perSender *throttle.Buckets[sender]
 
-	// signed holds stored requests that are signed with one of pawl's secrets. Only Run uses it.
+	// signed holds the bodies of stored requests that are signed with one of pawl's secrets. Only Run uses it.
 	signed *simplelru.LRU[signedBody, struct{}]
 }
 
-// signedBody is a source and the hash of a body.
+// signedBody identifies a body by the source and the hash.
 type signedBody struct {
 	source string
 	hash   [sha256.Size]byte
@@ -85,7 +86,7 @@ type rejectedRequest struct {
 	source, remote string
 	request        *webhook.Request
 	err            *webhook.Error
-	// size is the length of the body. The request has its first [rejection.MaxBody] bytes.
+	// size is the length of the whole body. The request contains only the first [rejection.MaxBody] bytes.
 	size int64
 }
 
@@ -94,7 +95,7 @@ func NewKeeper(cfg Config) *Keeper {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.PerSecond, cfg.Burst = cmp.Or(cfg.PerSecond, 10), cmp.Or(cfg.Burst, 100)
 	cfg.Every, cfg.Trim = cmp.Or(cfg.Every, 500*time.Millisecond), cmp.Or(cfg.Trim, time.Hour)
-	signed, _ := simplelru.NewLRU[signedBody, struct{}](bodiesRemembered, nil) // fails without a size only
+	signed, _ := simplelru.NewLRU[signedBody, struct{}](bodiesRemembered, nil) // never fails, the size is positive
 	k := &Keeper{
 		cfg: cfg, queue: make(chan rejectedRequest, queueLength), headers: map[string]webhook.Headers{}, signed: signed,
 		perSource: throttle.New[string](throttle.Rate{PerSecond: cfg.PerSecond, Burst: cfg.Burst}, sendersRemembered),
@@ -110,9 +111,9 @@ func NewKeeper(cfg Config) *Keeper {
 // Offer queues a copy of a rejected request without waiting. It drops the request if the queue is full, so that
 // rejections never slow down valid deliveries.
 func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, remoteAddr string) {
-	addr, _ := netip.ParseAddr(remoteAddr) // requests without an address share one
+	addr, _ := netip.ParseAddr(remoteAddr) // all requests without an address have the zero address
 	from := sender{source, throttle.Network(addr)}
-	// The limit per sender comes first, so that one sender does not use up the tokens of the source.
+	// The limit per sender is checked first, so that one sender cannot use up the tokens of the source.
 	if !k.perSender.Allow(from, r.ReceivedAt) || !k.perSource.Allow(source, r.ReceivedAt) {
 		k.dropped.Add(1)
 		return
@@ -130,7 +131,7 @@ func (k *Keeper) Offer(source string, r *webhook.Request, err *webhook.Error, re
 	}
 }
 
-// Run writes offered requests until ctx ends, and then the rest of the queue.
+// Run writes offered requests until ctx ends. It then writes the rest of the queue.
 func (k *Keeper) Run(ctx context.Context) {
 	trim := time.NewTicker(k.cfg.Trim)
 	defer trim.Stop()
@@ -144,7 +145,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		case first := <-k.queue:
 			k.write(ctx, k.collect(first))
 		case <-trim.C:
-			k.write(ctx, nil) // each write trims
+			k.write(ctx, nil) // a write without requests only deletes old requests
 		}
 		pause := time.NewTimer(k.cfg.Every)
 		select {
@@ -155,7 +156,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// collect returns first and the queued requests.
+// collect returns first and the requests in the queue.
 func (k *Keeper) collect(first rejectedRequest) []rejectedRequest {
 	batch := []rejectedRequest{first}
 	for len(batch) < batchLength {
@@ -182,17 +183,17 @@ func (k *Keeper) write(ctx context.Context, batch []rejectedRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := k.cfg.Store.Keep(ctx, rows); err != nil {
-		k.cfg.Log.Warn("refused requests not kept", "count", len(rows), "error", err)
+		k.cfg.Log.Warn("refused requests not stored", "count", len(rows), "error", err)
 		k.signed.Purge()
 		return
 	}
 	if n := k.dropped.Swap(0); n > 0 {
-		k.cfg.Log.Info("more requests refused than are kept", "count", n)
+		k.cfg.Log.Info("more requests refused than are stored", "count", n)
 	}
 }
 
-// first reports whether row, which has a valid signature, is the first one with its body. Replays of one captured
-// request would otherwise displace all other requests of the source.
+// first reports whether row is the first request with its body. row has a valid signature. Without this check, replays
+// of one captured request would displace all other stored requests of the source.
 func (k *Keeper) first(row rejection.Rejection) bool {
 	body := signedBody{row.Source, sha256.Sum256(row.Body)}
 	_, known := k.signed.Get(body)

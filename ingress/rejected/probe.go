@@ -10,14 +10,15 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// probe is the verifier of a source without the time bounds of its secrets.
+// probe verifies requests like the verifier of a source, but also with expired and future secrets.
 type probe struct {
 	Provider webhook.Provider
 	webhook.Settings
 	verifier webhook.Verifier
-	// windows maps labels to the source's secrets, with their time bounds.
+	// windows maps the label of each secret to the secret with its time bounds.
 	windows map[string]webhook.Secret
-	// elsewhere are probes of the same source under other spellings of its URL, for schemes that sign the URL.
+	// elsewhere are probes of the same source with other spellings of its URL. It is empty unless the scheme signs the
+	// URL.
 	elsewhere []*probe
 	// readings are probes of the same source, each with one secret decoded in another encoding.
 	readings []reading
@@ -25,7 +26,7 @@ type probe struct {
 	strangers []*probe
 }
 
-// newProbe returns a probe of the source, with probes for other spellings of its URL. The caller sets its strangers.
+// newProbe returns a probe of the source. It sets elsewhere; the caller sets strangers.
 func newProbe(s Source) (*probe, error) {
 	p, err := newProbeAt(s)
 	if err != nil {
@@ -42,7 +43,7 @@ func newProbe(s Source) (*probe, error) {
 	return p, nil
 }
 
-// newProbeAt returns a probe of the source under the URL in s only.
+// newProbeAt returns a probe of the source without elsewhere.
 func newProbeAt(s Source) (*probe, error) {
 	p := &probe{Provider: s.Provider, Settings: s.Settings, windows: map[string]webhook.Secret{}}
 	unbounded := s.Settings
@@ -58,12 +59,12 @@ func newProbeAt(s Source) (*probe, error) {
 	return p, err
 }
 
-// fits returns the match if a secret admits r at any time.
+// fits returns the match if a secret admits r, regardless of the clock.
 func (p *probe) fits(r *webhook.Request) (webhook.Match, bool) {
 	match, err := p.verifier.Verify(r)
 	var refused *webhook.Error
 	if errors.As(err, &refused) && refused.Skew != 0 {
-		// Some schemes check the clock first: verify again as if the request had come in time.
+		// Some schemes check the clock first, so verify again with a receive time within the tolerance.
 		inTime := *r
 		inTime.ReceivedAt = r.ReceivedAt.Add(-refused.Skew)
 		match, err = p.verifier.Verify(&inTime)
@@ -71,7 +72,7 @@ func (p *probe) fits(r *webhook.Request) (webhook.Match, bool) {
 	return match, err == nil
 }
 
-// askOwn checks whether a secret of the source fits at any time, and reports whether one does.
+// askOwn reports whether a secret of the source fits, regardless of the clock, and adds the findings.
 func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Error) bool {
 	match, ok := p.fits(r)
 	if !ok {
@@ -81,9 +82,9 @@ func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Er
 	secret := p.windows[match.Secret]
 	switch at := r.ReceivedAt; {
 	case !secret.NotAfter.IsZero() && at.After(secret.NotAfter):
-		found.add(SecretNotActive, "the signature fits secret %q, which ended %s: the provider still signs with it", secret.Label, moment(secret.NotAfter))
+		found.add(SecretNotActive, "the signature fits secret %q, which expired %s: the provider still signs with this secret", secret.Label, moment(secret.NotAfter))
 	case !secret.NotBefore.IsZero() && at.Before(secret.NotBefore):
-		found.add(SecretNotActive, "the signature fits secret %q, which begins only %s", secret.Label,
+		found.add(SecretNotActive, "the signature fits secret %q, which is active only from %s", secret.Label,
 			moment(secret.NotBefore))
 	}
 	if refused.Skew != 0 {
@@ -96,27 +97,27 @@ func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Er
 	return true
 }
 
-// askStrangers checks whether a secret of another source fits in this source's scheme, and reports whether one does. It
-// does not set Likely, because the verification key of another scheme may be public.
+// askStrangers reports whether a secret of another source fits in the scheme of this source, and adds a finding. It
+// does not set Likely: the other secret may be a public key, with which anybody could have signed.
 func (p *probe) askStrangers(found *Diagnosis, r *webhook.Request) bool {
 	for _, stranger := range p.strangers {
 		if match, ok := stranger.fits(r); ok {
-			found.add(OtherSource, "the signature fits secret %s: the two sources' secrets were swapped, or the provider was given that one", match.Secret)
+			found.add(OtherSource, "the signature fits secret %s: the secrets of the two sources were swapped, or the provider signs with the wrong secret", match.Secret)
 			return true
 		}
 	}
 	return false
 }
 
-// askVariants checks whether a proxy between provider and pawl changed the request, and reports whether that explains
-// the rejection.
+// askVariants reports whether the signature fits a variant of the request that a proxy may have changed, and adds a
+// finding.
 func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 	for _, v := range variants(r.Body) {
 		changed := *r
 		changed.Body = v.body
 		if match, ok := p.fits(&changed); ok {
 			found.Likely = true
-			found.add(BodyChanged, "the signature fits secret %q if the body is taken %s: a proxy on the way changes bodies", match.Secret, v.how)
+			found.add(BodyChanged, "the signature fits secret %q if the body is read %s: a proxy between the provider and pawl changes bodies", match.Secret, v.how)
 			return true
 		}
 	}
@@ -125,20 +126,20 @@ func (p *probe) askVariants(found *Diagnosis, r *webhook.Request) bool {
 		changed.URL = webhook.CalledURL(elsewhere.URL, r.Query())
 		if match, ok := elsewhere.fits(&changed); ok {
 			found.Likely = true
-			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the provider has a different URL than the source's url", match.Secret, ShownURL(elsewhere.URL))
+			found.add(URLDiffers, "the signature fits secret %q for the URL %s: the provider has this URL instead of the url of the source", match.Secret, ShownURL(elsewhere.URL))
 			return true
 		}
 	}
 	return false
 }
 
-// inspect adds the findings that need no secret. If a secret fits in the source's scheme, it omits the provider's
-// hints, because they guess why no secret fits.
+// inspect adds the findings that need no secret. If a secret fits, it omits the provider's hints, which explain why no
+// secret fits.
 func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.Error, fits bool) {
 	if refused.Class == webhook.MissingHeader {
 		found.add(NoSignatureHeader, "%s", refused.Detail)
 		if names := p.otherSignatures(r, refused.Header); len(names) > 0 {
-			found.add(UnknownScheme, "it carries %s instead: another scheme than %s's, or another provider's",
+			found.add(UnknownScheme, "it contains %s instead: the sender uses another scheme than %s, or is another provider",
 				strings.Join(names, ", "), p.Provider.Name)
 		}
 	}
@@ -147,20 +148,21 @@ func (p *probe) inspect(found *Diagnosis, r *webhook.Request, refused *webhook.E
 			found.add(h.Code, "%s", h.Text)
 		}
 	}
-	// Only if events contain their mode: an unauthenticated batch of a megabyte can contain a hundred thousand events.
+	// Parse the events only if they contain a mode: an unauthenticated batch of a megabyte can contain a hundred
+	// thousand events.
 	if p.Mode == "" || p.Provider.Contract.Mode == "" || refused.Class.Malformed() {
 		return
 	}
 	for _, e := range p.verifier.Events(r) {
 		if e.Mode != "" && e.Mode != p.Mode {
-			found.add(OtherMode, "the unverified body contains mode %s, and the source is for %s: check whether it is the endpoint of the other mode", e.Mode, p.Mode)
+			found.add(OtherMode, "the unverified body contains mode %s, but the source is for %s: check whether the provider's endpoint has the other mode", e.Mode, p.Mode)
 			return
 		}
 	}
 }
 
 // otherSignatures returns the names of up to four headers that look like signatures of another scheme. It returns nil
-// if missing is not a signature header, because the provider's own signature may then be present.
+// if the missing header is not a signature header, because r may then contain the provider's signature.
 func (p *probe) otherSignatures(r *webhook.Request, missing string) []string {
 	if !namesSignature(missing) {
 		return nil

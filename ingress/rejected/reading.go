@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// reading is a source with one of its secrets decoded in another encoding.
+// reading is a probe of a source with one secret, decoded in another encoding.
 type reading struct {
 	*probe
 	secret   string // its label
@@ -20,8 +20,9 @@ type reading struct {
 
 const secretPrefix = "whsec_"
 
-// readingsOf returns the other readings of a source's secrets: the sender may sign with the text of a secret that the
-// source decodes, or the reverse. It tries each in every form from which the source's provider could make that key.
+// readingsOf returns probes with the secrets of a source in other encodings: the sender may sign with the text of a
+// secret that the source decodes, or the reverse. For each key, it tries every text that the provider may decode to the
+// key.
 func readingsOf(s Source) (all []reading) {
 	for _, secret := range s.Settings.Secrets {
 		value, prefixed := strings.CutPrefix(secret.Value, secretPrefix)
@@ -63,13 +64,13 @@ func readingsOf(s Source) (all []reading) {
 	return all
 }
 
-// forms returns the texts that a provider decodes to the key.
+// forms returns the texts that a provider may decode to the key.
 func forms(key []byte) []string {
 	encoded := base64.StdEncoding.EncodeToString(key)
 	return []string{string(key), encoded, secretPrefix + encoded, hex.EncodeToString(key)}
 }
 
-// askReadings checks whether a secret of the source fits in another encoding, and reports whether one does.
+// askReadings reports whether a secret of the source fits in another encoding, and adds a finding.
 func (p *probe) askReadings(found *Diagnosis, r *webhook.Request) bool {
 	for _, other := range p.readings {
 		if _, ok := other.fits(r); !ok {
@@ -83,10 +84,10 @@ func (p *probe) askReadings(found *Diagnosis, r *webhook.Request) bool {
 	return false
 }
 
-// fix returns the setting with which the source reads its secret this way.
+// fix returns the setting that makes the source decode its secret like r.
 func (r reading) fix(p webhook.Provider) string {
 	if _, has := p.Contract.Options[webhook.KeyEncoding]; !has {
-		return fmt.Sprintf("%s's own secrets are not encoded this way; if another sender signs like %s, use provider hmac with options.%s: %s",
+		return fmt.Sprintf("secrets of %s do not have this encoding; if another sender signs like %s, use provider hmac with options.%s: %s",
 			p.Name, p.Name, webhook.KeyEncoding, r.encoding)
 	}
 	if r.bare && (r.encoding == "text" || p.Name == "hmac") {

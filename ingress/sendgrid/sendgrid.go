@@ -1,7 +1,7 @@
 // Package sendgrid verifies SendGrid's Event Webhook: batches of mail events, signed with ECDSA.
 //
-// A delivery is a section of a stream, and a retry may contain a different section. So a delivery has no identity; each
-// event has its own.
+// When SendGrid retries, it may distribute the events differently among deliveries. So a delivery has no identity, and
+// each event has its own.
 package sendgrid
 
 import (
@@ -23,7 +23,7 @@ const (
 	signatureHeader = "X-Twilio-Email-Event-Webhook-Signature"
 	timestampHeader = "X-Twilio-Email-Event-Webhook-Timestamp"
 
-	// stampDigits is the length of every timestamp from 2001 to 2286.
+	// stampDigits is the number of digits in a timestamp from 2001 to 2286.
 	stampDigits = 10
 )
 
@@ -31,14 +31,14 @@ const (
 var Provider = webhook.Provider{
 	Name: "sendgrid",
 	Contract: webhook.Contract{
-		Scheme:     "ECDSA P-256 with SHA-256 of timestamp and body",
-		ID:         "each item's sg_event_id, else the item's hash",
-		Type:       "each item's event",
-		Object:     "each item's sg_message_id",
-		OccurredAt: "each item's timestamp",
+		Scheme:     "ECDSA P-256 with SHA-256, of timestamp and body",
+		ID:         "sg_event_id of each item, else the hash of the item",
+		Type:       "event of each item",
+		Object:     "sg_message_id of each item",
+		OccurredAt: "timestamp of each item",
 		Identity:   webhook.ByID,
-		Dedupe:     "item ID; never the delivery, a retry may be cut otherwise",
-		Retries:    "at growing intervals up to 24 hours after the event",
+		Dedupe:     "ID of each item (a retry may distribute the items differently among deliveries)",
+		Retries:    "at growing intervals, until 24 h after the event",
 		RetryFor:   24 * time.Hour,
 		Headers:    webhook.Headers{Signatures: []string{signatureHeader, timestampHeader}},
 		Disables:   "not published",
@@ -52,13 +52,13 @@ var Provider = webhook.Provider{
 // verifier verifies the deliveries of one Event Webhook.
 type verifier struct {
 	ring *webhook.Keyring[*ecdsa.PublicKey]
-	// tolerance is zero if the clock is not checked, the default: SendGrid documents no tolerance, nor whether a retry
-	// within its 24 hours has a new timestamp. Repeated events are detected by item ID.
+	// tolerance is zero, the default, if Verify does not check the age of a delivery. SendGrid documents neither a
+	// tolerance nor whether a retry has a new timestamp. Replays are detected by the IDs of the items.
 	tolerance time.Duration
 }
 
-// newVerifier returns the verifier of the source with settings s. A secret is the verification key as SendGrid shows
-// it, base64 of an SPKI DER public key, or the same key in PEM.
+// newVerifier returns the verifier of the source with settings s. A secret is the verification key as SendGrid displays
+// it (base64 of a public key in SPKI DER), or the same key in PEM.
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	ring, ringErr := webhook.NewKeyring(s, parsePublicKey)
 	tol, tolErr := s.ToleranceOr(0)
@@ -81,19 +81,19 @@ func parsePublicKey(value string) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// decodeKey returns the DER bytes of a key in PEM, possibly after other text, or in base64.
+// decodeKey returns the DER bytes of a key in base64 or PEM. Other text may precede the PEM block.
 func decodeKey(value string) ([]byte, error) {
 	if strings.Contains(value, "-----BEGIN ") {
 		block, _ := pem.Decode([]byte(value))
 		if block == nil {
-			return nil, errors.New("it is broken PEM; copy it with its first and last line")
+			return nil, errors.New("it is incomplete PEM; copy the key with its first and its last line")
 		}
 		return block.Bytes, nil
 	}
 	return webhook.Base64Key(value)
 }
 
-// Verify checks the signature. The bytes of the timestamp header are signed as they are.
+// Verify checks the signature of the timestamp header and the body.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	text, err := r.HeaderOnce(signatureHeader)
 	if err != nil {
@@ -115,8 +115,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	// Check the length even if the clock is not checked: the signed text has no separator between the timestamp and the
-	// body, so the holder of a delivery could move digits between the two.
+	// Check the length even if the age is not checked. The signed text has no separator between the timestamp and the
+	// body, so an attacker with a captured delivery could move digits from one to the other.
 	at, err := webhook.ParseUnix("header "+timestampHeader, stamp)
 	if err != nil {
 		return webhook.Match{}, err
@@ -131,8 +131,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, r.CheckClock(at, v.tolerance)
 }
 
-// timestamp returns the signed timestamp. An empty header is malformed, not missing, because it is part of the signed
-// text.
+// timestamp returns the signed timestamp. An empty header is malformed and not missing, because the signature covers
+// its text.
 func timestamp(r *webhook.Request) (string, error) {
 	if values := r.Header.Values(timestampHeader); len(values) == 1 {
 		return values[0], nil
@@ -140,9 +140,8 @@ func timestamp(r *webhook.Request) (string, error) {
 	return r.HeaderOnce(timestampHeader)
 }
 
-// Events implements [webhook.Verifier]. It returns one event for each item of the batch, with the item's bytes. An item
-// that cannot be parsed is one event with a problem and does not affect the others. A body that is not an array is one
-// event with a problem.
+// Events implements [webhook.Verifier]. It returns one event for each item of the batch. An item that cannot be parsed
+// is an event with a problem. A body that is not an array is one event with a problem.
 func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	items, problem := webhook.Elements(r.Body)
 	if problem != "" {
@@ -155,7 +154,7 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return events
 }
 
-// readItem reads one item. Custom arguments are keys at its root, so it may contain any key.
+// readItem reads one item. Senders can add custom arguments to an item, so it may contain any key.
 func readItem(item []byte) webhook.Event {
 	e := webhook.ReadSharedEnvelope(item)
 	event := webhook.Event{ID: webhook.HashID(item), IDOrigin: webhook.FromHash, Body: item}

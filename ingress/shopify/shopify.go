@@ -1,8 +1,8 @@
-// Package shopify verifies Shopify's webhooks, under both families of header names: X-Shopify-*, and the newer
-// Shopify-* of Events, which are sent with both.
+// Package shopify verifies Shopify's webhooks and the newer Shopify Events. Webhooks have headers with the prefix
+// X-Shopify-. Shopify Events have each header twice, with the prefixes X-Shopify- and Shopify-.
 //
 // Shopify signs only the body, with one client secret for all shops of an app. Topic, shop and IDs are in unsigned
-// headers. Replays are detected by the hash of the body, outside of this package.
+// headers. Package receipt therefore detects replays by the hash of the body.
 package shopify
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// The prefixes of the two families of headers.
+// classic and events are the prefixes of the two families of headers.
 const (
 	classic = "X-Shopify-"
 	events  = "Shopify-"
@@ -21,8 +21,8 @@ const (
 	signatureHeader = "Hmac-Sha256" // after the prefix
 )
 
-// scheme returns the scheme of one family: the HMAC of the body under the text of the app's client secret (shopify.dev,
-// Verify deliveries).
+// scheme returns the scheme of one family: the HMAC of the body. The key is the text of the app's client secret
+// (shopify.dev, Verify deliveries).
 func scheme(prefix string) hmac.Scheme {
 	in := func(name string) hmac.Place { return hmac.Place("header:" + prefix + name) }
 	return hmac.Scheme{Header: prefix + signatureHeader, Encoding: "base64",
@@ -33,25 +33,25 @@ func scheme(prefix string) hmac.Scheme {
 var Provider = hmac.New(webhook.Provider{
 	Name: "shopify",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 of the body, base64",
-		ID:           "header X-Shopify-Webhook-Id, else X-Shopify-Event-Id (or Shopify-*)",
-		Type:         "header X-Shopify-Topic; Events: Shopify-Topic/Shopify-Action, e.g. Product/update",
-		Account:      "header X-Shopify-Shop-Domain (or Shopify-*)",
-		Object:       "body id, else admin_graphql_api_id; Events: header Shopify-Resource-Id",
-		OccurredAt:   "header X-Shopify-Triggered-At (or Shopify-*), else body updated_at",
-		Dedupe:       "webhook ID and the body's hash; a second subscription's delivery of one X-Shopify-Event-Id within ten minutes is a duplicate; a test notification (X-Shopify-Test: true) has the hash of topic and body as its ID",
+		Scheme:       "HMAC-SHA256 of the body, in base64",
+		ID:           "header X-Shopify-Webhook-Id or Shopify-Webhook-Id, else X-Shopify-Event-Id or Shopify-Event-Id",
+		Type:         "header X-Shopify-Topic; Shopify Events: headers Shopify-Topic and Shopify-Action, joined by a slash: Product/update",
+		Account:      "header X-Shopify-Shop-Domain or Shopify-Shop-Domain",
+		Object:       "id in the body, else admin_graphql_api_id; Shopify Events: header Shopify-Resource-Id",
+		OccurredAt:   "header X-Shopify-Triggered-At or Shopify-Triggered-At, else updated_at in the body",
+		Dedupe:       "webhook ID and hash of the body. If two webhook subscriptions deliver the same X-Shopify-Event-Id within ten minutes, the second delivery is a duplicate. The ID of a test notification (X-Shopify-Test: true) is the hash of topic and body",
 		AnswerWithin: 5 * time.Second,
-		Retries:      "8 times over 4 hours, with the original payload",
+		Retries:      "8 retries in 4 h, with the original payload",
 		RetryFor:     4 * time.Hour,
-		Disables:     "deletes a subscription made by the Admin API after 8 consecutive failures",
+		Disables:     "after 8 failures in a row, Shopify deletes a webhook subscription that was created through the Admin API",
 		DisablesAt:   8,
 		Options: map[string]string{
-			EventsOption: "`true` makes `pawl send` sign Shopify Events, with both families of headers. Verification does not need it",
+			EventsOption: "`true`: `pawl send` sends Shopify Events, with both families of headers. Verification does not use this option",
 		},
 		Headers: webhook.Headers{Plain: plainHeaders(), Signatures: []string{events + signatureHeader}},
 	},
 	Sign: sign,
-	Sample: webhook.Sample{ // every delivery names its shop
+	Sample: webhook.Sample{ // each delivery contains a shop
 		Type:    "orders/paid",
 		EventID: webhook.RandomUUID,
 		Account: "pawl.myshopify.com",
@@ -70,7 +70,7 @@ func newVerifier(v *hmac.Verifier, s webhook.Settings) (webhook.Verifier, error)
 	return &verifier{v, newer}, nil
 }
 
-// plainHeaders returns the non-secret headers of both families.
+// plainHeaders returns the headers of both families that contain no secret.
 func plainHeaders() []string {
 	var names []string
 	for _, prefix := range []string{classic, events} {
@@ -82,8 +82,8 @@ func plainHeaders() []string {
 	return names
 }
 
-// family returns the prefix of r's headers. Events are sent with both families, and only they have a signature under
-// the newer name (shopify-app-js, webhooks/validate.ts).
+// family returns the prefix of the headers that apply to r. Only Shopify Events have a signature header with the newer
+// prefix (shopify-app-js, webhooks/validate.ts).
 func family(r *webhook.Request) string {
 	if len(r.Header.Values(events+signatureHeader)) > 0 {
 		return events
@@ -115,13 +115,13 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 		OccurredAt: webhook.ParseMoment(r.HeaderTag(prefix+"Triggered-At"), time.RFC3339Nano),
 	}
 	if event.ID, event.IDOrigin = eventID(e, r, prefix); r.Header.Get(prefix+"Test") == "true" {
-		// Each press of Shopify's test button sends the same sample under new IDs.
+		// Each click on Shopify's test button sends the same body with new IDs.
 		event.ID, event.IDOrigin = webhook.HashID([]byte(event.Type+"\n"+string(r.Body))), webhook.FromHash
 	}
 	event.Occurrence = r.HeaderTag(prefix + "Event-Id")
 	if prefix == events {
 		event.Object = r.HeaderTag(events + "Resource-Id")
-		// The topic of Events names only the resource. With the action it reads like a classic topic.
+		// The topic of a Shopify Event contains only the resource. The topic of a webhook also contains the action.
 		if action := r.HeaderTag(events + "Action"); event.Type != "" && action != "" {
 			event.Type += "/" + action
 		}
@@ -140,7 +140,8 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	return []webhook.Event{event}
 }
 
-// eventID prefers the ID of the delivery to the ID of the event, and the headers of r's family to the other family.
+// eventID returns the ID of the delivery, or the ID of the event if that header is missing. It reads the headers with
+// prefix first, and then the headers of the other family.
 func eventID(e *webhook.Envelope, r *webhook.Request, prefix string) (string, webhook.IDOrigin) {
 	for _, prefix := range []string{prefix, classic, events} {
 		for _, name := range []string{prefix + "Webhook-Id", prefix + "Event-Id"} {
@@ -152,15 +153,15 @@ func eventID(e *webhook.Envelope, r *webhook.Request, prefix string) (string, we
 	return webhook.HashID(r.Body), webhook.FromHash
 }
 
-// gidTypes are the GraphQL types of the objects that the topics of a resource carry.
+// gidTypes maps the resource in a topic to the GraphQL type of its objects.
 var gidTypes = map[string]string{
 	"orders": "Order", "draft_orders": "DraftOrder", "products": "Product", "customers": "Customer",
 	"collections": "Collection", "refunds": "Refund",
 }
 
-// noteDisagreement notes a difference between the signed body and the unsigned headers. One secret signs for all shops,
-// so a captured body could be sent again for another shop or topic. Most bodies do not contain their shop and are not
-// checked.
+// noteDisagreement notes a problem if the unsigned headers contradict the signed body. One secret signs for all shops,
+// so an attacker could send a captured body for another shop or topic. Most bodies do not contain their shop, so their
+// shop is not checked.
 func noteDisagreement(e *webhook.Envelope, event webhook.Event) {
 	for _, path := range []string{"shop_domain", "myshopify_domain"} {
 		if shop := e.String(path); shop != "" && event.Account != "" && !strings.EqualFold(shop, event.Account) {

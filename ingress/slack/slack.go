@@ -11,22 +11,22 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Provider is Slack. One signing secret belongs to one app, and the old one ends when a new one is generated. Configure
-// both during the change.
+// Provider is Slack. The secret of a source is the signing secret of one app. When you generate a new secret at Slack,
+// the old secret becomes invalid. Configure both secrets before the change.
 var Provider = hmac.New(webhook.Provider{
 	Name: "slack",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 of v0:timestamp:body, hex",
-		ID:           "body event_id; commands and interactivity have none (hash)",
-		Type:         "body event.type; slash_command; payload.type of interactivity",
-		Account:      "body team_id",
-		OccurredAt:   "body event_time",
+		Scheme:       "HMAC-SHA256 of v0:timestamp:body, in hex",
+		ID:           "event_id in the body; commands and interactions: none, pawl uses the hash of the body",
+		Type:         "event.type in the body; commands: slash_command; interactions: type in the form field payload",
+		Account:      "team_id in the body",
+		OccurredAt:   "event_time in the body",
 		Identity:     webhook.ByID,
-		Dedupe:       "event_id; X-Slack-Retry-Num does not identify an event",
+		Dedupe:       "event_id in the body; commands and interactions: hash of the body",
 		AnswerWithin: 3 * time.Second,
-		Retries:      "3: at once, after 1 min, after 5 min",
+		Retries:      "3 retries: at once, after 1 min and after 5 min",
 		RetryFor:     6 * time.Minute,
-		Disables:     "over 95 % failures in 60 min, for apps with 1,000 events an hour or more",
+		Disables:     "if over 95 % of deliveries fail in 60 min, for apps with at least 1,000 events an hour",
 		Headers:      webhook.Headers{Plain: []string{"X-Slack-Retry-Num", "X-Slack-Retry-Reason"}},
 	},
 	Sample: webhook.Sample{

@@ -1,5 +1,5 @@
-// Package standardwebhooks verifies Standard Webhooks 1.0.0 and Svix, which invented the scheme: v1 (HMAC-SHA256) and
-// v1a (ed25519), any number of signatures. The reference libraries for Go verify only v1.
+// Package standardwebhooks verifies Standard Webhooks 1.0.0 and Svix, which invented the scheme: It verifies v1
+// signatures (HMAC-SHA256) and v1a signatures (ed25519). The reference libraries for Go verify only v1.
 package standardwebhooks
 
 import (
@@ -19,13 +19,13 @@ import (
 // tolerance is the tolerance of the reference libraries, in both directions.
 const tolerance = 5 * time.Minute
 
-// The prefixes of the headers "id", "timestamp" and "signature".
+// The names of the headers are one of these prefixes and "id", "timestamp" or "signature".
 const (
 	standard = "webhook-"
 	svix     = "svix-"
 )
 
-// The prefixes of keys: a symmetric secret, an ed25519 public key, an ed25519 private key.
+// Keys have one of these prefixes: a symmetric secret, an ed25519 public key, or an ed25519 private key.
 const (
 	symmetricPrefix = "whsec_"
 	publicPrefix    = "whpk_"
@@ -36,7 +36,7 @@ const (
 	polarPrefix = "polar_whs_"
 )
 
-// sample is a plain envelope for both providers.
+// sample generates test events for both providers.
 var sample = webhook.Sample{EventID: func() string { return "msg_" + rand.Text() }, Keys: webhook.NewWhsec}
 
 // Provider is any sender that follows Standard Webhooks.
@@ -44,25 +44,25 @@ var Provider = webhook.Provider{
 	Name: "standardwebhooks",
 	Contract: contract(webhook.Contract{
 		ID:           "header webhook-id",
-		AnswerWithin: 15 * time.Second, // the spec advises senders to wait 15 to 30 s
-		Retries:      "the sender's choice; the spec's sample schedule runs for some 75 hours",
+		AnswerWithin: 15 * time.Second, // the specification advises senders to wait 15 to 30 s
+		Retries:      "depends on the sender; the sample schedule in the specification takes about 75 h",
 		RetryFor:     76 * time.Hour,
-		Disables:     "at a 410 answer; else the sender's choice",
+		Disables:     "after a 410 answer; otherwise it depends on the sender",
 	}),
 	New:    func(s webhook.Settings) (webhook.Verifier, error) { return newVerifier(s, standard) },
 	Sign:   func(in webhook.SignInput) (webhook.SignOutput, error) { return sign(in, standard) },
 	Sample: sample,
 }
 
-// Svix is Svix, which names its headers svix-* or, as a white label, webhook-*.
+// Svix is Svix. Its headers have the prefix svix- or, if a sender hides that it uses Svix, webhook-.
 var Svix = webhook.Provider{
 	Name: "svix",
 	Contract: contract(webhook.Contract{
-		ID:            "header svix-id (or webhook-id)",
+		ID:            "header svix-id or webhook-id",
 		AnswerWithin:  15 * time.Second,
-		Retries:       "after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h",
+		Retries:       "7 retries: after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h",
 		RetryFor:      28 * time.Hour,
-		Disables:      "after all attempts failed for 5 days",
+		Disables:      "after 5 days in which all attempts failed",
 		DisablesAfter: 5 * 24 * time.Hour,
 	}),
 	New:    func(s webhook.Settings) (webhook.Verifier, error) { return newVerifier(s, svix, standard) },
@@ -70,22 +70,22 @@ var Svix = webhook.Provider{
 	Sample: sample,
 }
 
-// contract completes c with the parts that both providers share.
+// contract sets the fields of c that both providers share.
 func contract(c webhook.Contract) webhook.Contract {
-	c.Scheme = "HMAC-SHA256 (v1) or ed25519 (v1a) of id.timestamp.body, any of several"
-	c.Type = "body type, else event_type or eventType"
-	c.Account = "none: the source's name"
-	c.Object = "body data.id"
-	c.OccurredAt = "body timestamp"
+	c.Scheme = "HMAC-SHA256 (v1) or ed25519 (v1a) of id.timestamp.body; the header may contain several signatures"
+	c.Type = "type in the body, else event_type or eventType"
+	c.Account = "none; pawl uses the name of the source"
+	c.Object = "data.id in the body"
+	c.OccurredAt = "timestamp in the body"
 	c.Generic = true
 	c.Identity = webhook.ByID
 	c.Dedupe = "message ID"
 	c.Tolerance = tolerance
 	c.PublicKeyPrefix = publicPrefix
 	c.Options = map[string]string{
-		webhook.KeyEncoding: "the encoding of the secret: `base64` behind `whsec_` (default), `hex` behind it, or `text`, the whole secret",
+		webhook.KeyEncoding: "how to decode the secret: `base64` (default) or `hex` decodes the part after `whsec_`; with `text`, the whole text is the key",
 	}
-	// The headers of both families. If a request has both, they must agree.
+	// If a request has the headers of both families, their values must be equal.
 	for _, prefix := range []string{standard, svix} {
 		c.Headers.Signatures = append(c.Headers.Signatures, prefix+"id", prefix+"timestamp", prefix+"signature")
 	}
@@ -96,19 +96,19 @@ func contract(c webhook.Contract) webhook.Contract {
 type verifier struct {
 	ring      *webhook.Keyring[key]
 	tolerance time.Duration
-	prefixes  []string // the accepted families of headers, the preferred one first
+	prefixes  []string // the accepted prefixes of headers, the preferred prefix first
 }
 
-// key is a symmetric or a public key. Each verifies only signatures of its own version: checking a signature against a
-// key of the other kind is an algorithm confusion attack.
+// key is a symmetric key or a public key. A symmetric key verifies only v1 signatures, and a public key only v1a
+// signatures. Otherwise an attacker could use a public key as an HMAC key (algorithm confusion).
 type key struct {
 	symmetric []byte
 	public    ed25519.PublicKey
 }
 
-// newVerifier returns the verifier of the source with settings s, for these families of headers. A secret is "whsec_"
-// and base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key, or Polar's "polar_whs_"
-// and text.
+// newVerifier returns the verifier of the source with settings s. It accepts headers with one of the prefixes. A secret
+// is "whsec_" and base64 (the prefix may be missing), or "whpk_" and the base64 of an ed25519 public key, or Polar's
+// "polar_whs_" and text.
 func newVerifier(s webhook.Settings, prefixes ...string) (webhook.Verifier, error) {
 	_, encodingErr := s.Choice(webhook.KeyEncoding, slices.Sorted(maps.Keys(keyEncodings))...)
 	ring, ringErr := webhook.NewKeyring(s, func(value string) (key, error) { return parseKey(s, value) })
@@ -118,7 +118,7 @@ func newVerifier(s webhook.Settings, prefixes ...string) (webhook.Verifier, erro
 
 func parseKey(s webhook.Settings, value string) (key, error) {
 	if strings.HasPrefix(value, privatePrefix) {
-		return key{}, errors.New("it is the sender's private key; configure the public one, " + publicPrefix)
+		return key{}, errors.New("it is the sender's private key; configure the public key, " + publicPrefix + "…")
 	}
 	if text, ok := strings.CutPrefix(value, publicPrefix); ok {
 		public, err := webhook.Base64Key(text)
@@ -146,8 +146,8 @@ var keyEncodings = map[string]func(value string) ([]byte, error){
 	"text": webhook.TextKey,
 }
 
-// symmetricKey decodes a secret in the encoding of the source's option, base64 by default. Polar's newer secrets are
-// always text.
+// symmetricKey decodes a secret in the encoding of the source's option, base64 by default. It does not decode Polar's
+// newer secrets.
 func symmetricKey(value, encoding string) ([]byte, error) {
 	if strings.HasPrefix(value, polarPrefix) {
 		return webhook.TextKey(value)
@@ -157,13 +157,13 @@ func symmetricKey(value, encoding string) ([]byte, error) {
 	}
 	key, err := base64Key(value)
 	if err != nil {
-		err = fmt.Errorf("%w; if that is how the sender shows it, the sender signs with the text itself (Polar did until September 2026): set options.%s: text", err, webhook.KeyEncoding)
+		err = fmt.Errorf("%w; if the secret is complete, the sender signs with the text itself (Polar did until September 2026): set options.%s: text", err, webhook.KeyEncoding)
 	}
 	return key, err
 }
 
-// base64Key decodes a secret in the format of the standard. Supabase puts the version of the signature before its
-// secrets.
+// base64Key decodes a secret in the format of the standard. Supabase's secrets start with the version of the signature,
+// which base64Key removes.
 func base64Key(value string) ([]byte, error) {
 	return webhook.Base64Key(strings.TrimPrefix(strings.TrimPrefix(value, "v1,"), symmetricPrefix))
 }
@@ -194,7 +194,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, r.CheckClock(at, v.tolerance)
 }
 
-// family returns the prefix of the headers that apply to r: the first family with any of its three headers in r.
+// family returns the prefix of the headers that apply to r: the first prefix with which r has any of the three headers.
 func (v *verifier) family(r *webhook.Request) string {
 	for _, prefix := range v.prefixes {
 		for _, name := range []string{"signature", "id", "timestamp"} {
@@ -206,8 +206,8 @@ func (v *verifier) family(r *webhook.Request) string {
 	return v.prefixes[0]
 }
 
-// header returns a header of the family that applies. If the other family has a different value, the intended one is
-// unknown, and header returns an error.
+// header returns the value of a header of r. If r has the header with both prefixes and two different values, header
+// returns an error.
 func (v *verifier) header(r *webhook.Request, name string) (string, error) {
 	prefix := v.family(r)
 	value, err := r.HeaderOnce(prefix + name)
@@ -227,16 +227,16 @@ func (v *verifier) header(r *webhook.Request, name string) (string, error) {
 
 func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if len(v.prefixes) == 1 && r.Header.Get(v.family(r)+"signature") == "" && r.Header.Get(svix+"signature") != "" {
-		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "it carries svix-* headers, which the provider svix reads: set the source's provider to svix"}}
+		return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "the request has svix-* headers, which only the provider svix reads: set the provider of the source to svix"}}
 	}
 	list := r.Header.Get(v.family(r) + "signature")
 	if s := parseSignatures(list); list == "" || len(s.v1)+len(s.v1a) > 0 {
 		return nil
 	}
-	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "the signature header has neither a v1 nor a v1a signature, the only supported schemes"}}
+	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: "the signature header contains neither a v1 nor a v1a signature, and pawl supports no other version"}}
 }
 
-// signatures are the decoded entries of a signature header, by version.
+// signatures holds the decoded entries of a signature header by version.
 type signatures struct{ v1, v1a [][]byte }
 
 // parseSignatures parses the first [webhook.MaxSignatures] entries "version,base64" of a space-separated list. It
@@ -272,8 +272,9 @@ func (v *verifier) Events(r *webhook.Request) []webhook.Event {
 	var event webhook.Event
 	event.ID, event.IDOrigin = r.HeaderID(e, v.family(r)+"id")
 	if strings.Contains(event.ID, ".") {
-		// The signed parts are joined by dots. An ID with a dot can also be a shorter ID with another time.
-		e.Note(webhook.InvalidEventID, "header "+v.family(r)+"id holds a dot")
+		// The signed parts are joined by dots. If an ID contains a dot, the signature also fits a shorter ID with
+		// another time.
+		e.Note(webhook.InvalidEventID, "header "+v.family(r)+"id contains a dot")
 	}
 	event.Type = e.FirstTag("type", "event_type", "eventType")
 	event.Object = e.Tag("data.id")

@@ -15,7 +15,7 @@ import (
 const (
 	secretA = "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY="
 	secretB = "whsec_dnV0c3JxcG9ubWxramloZ2ZlZGNiYTk4NzY1NDMyMTA="
-	// polarSecret is a key as its text stands.
+	// polarSecret is a key that is used as text.
 	polarSecret = "polar_whs_0123456789abcdefghijklmnopqrstuv"
 	body        = `{"type":"user.created", "timestamp":"2026-03-01T11:59:59Z","data":{"id":"u-1"}}`
 )
@@ -96,7 +96,7 @@ func TestVerify_Headers(t *testing.T) {
 	relabel := func(s, version string) string { _, text, _ := strings.Cut(s, ","); return version + "," + text }
 	for name, c := range map[string]struct {
 		v       webhook.Verifier
-		headers map[string]string // beside the good ones of msg_1, signed with v1
+		headers map[string]string // added to the valid headers of msg_1, signed with v1
 		class   webhook.Class
 	}{
 		"as sent":                  {v1, nil, ""},
@@ -146,7 +146,7 @@ func TestVerify_Headers(t *testing.T) {
 	}
 }
 
-// "a.1" and "2" join to the same bytes as "a" and "1.2": an ID with a dot is not run.
+// "a.1" and "2" join to the same bytes as "a" and "1.2": an ID with a dot does not run.
 func TestEvents_ShiftedFields_Parked(t *testing.T) {
 	t.Parallel()
 	r := signed(t, standardwebhooks.Provider, secretA, "1772366400."+body)
@@ -154,7 +154,7 @@ func TestEvents_ShiftedFields_Parked(t *testing.T) {
 	r.Body = []byte(body)
 	v := verifier(t, standardwebhooks.Provider, secretA)
 	webhooktest.CheckAuthentic(t, v, r)
-	if got := v.Events(r)[0].Problem; got != "invalid_event_id: header webhook-id holds a dot" {
+	if got := v.Events(r)[0].Problem; got != "invalid_event_id: header webhook-id contains a dot" {
 		t.Errorf("problem %q, want it to name the dot", got)
 	}
 }
@@ -233,7 +233,7 @@ func FuzzEvents(f *testing.F) {
 	webhooktest.FuzzEvents(f, verifier(f, standardwebhooks.Svix, secretA), signed(f, standardwebhooks.Svix, secretA, body))
 }
 
-// A secret whose text is the key is refused by default, with the setting that reads it so.
+// A secret that is used as text is rejected by default, and the error names the setting.
 func TestNew_KeyEncoding(t *testing.T) {
 	t.Parallel()
 	settings := webhook.Settings{Source: "polar", Secrets: []webhook.Secret{{Label: "a", Value: "whsec_this_is_no_base64_but_its_text"}}}

@@ -59,7 +59,7 @@ func setup(t *testing.T) webhook.Verifier {
 	return v
 }
 
-// signed returns the body's delivery and its hex signature.
+// signed returns a delivery of the body and its hex signature.
 func signed(t testing.TB, body string) (*webhook.Request, string) {
 	t.Helper()
 	out, err := stripe.Provider.Sign(webhook.SignInput{Secret: secretA, At: at, Body: []byte(body)})
@@ -187,7 +187,7 @@ func TestEvents(t *testing.T) {
 			t.Parallel()
 			r, _ := signed(t, c.body)
 			if _, err := v.Verify(r); err != nil {
-				t.Fatalf("Verify: %v: what is in the body is never a reason to refuse it", err)
+				t.Fatalf("Verify: %v: the content of a body is never a reason to reject it", err)
 			}
 			webhooktest.SameEvents(t, v.Events(r), []webhook.Event{c.want})
 		})

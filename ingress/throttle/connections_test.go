@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// queue is a listener whose connections come from where the test says.
+// queue is a listener whose connections have addresses chosen by the test.
 type queue struct {
 	net.Listener
 	from []string
@@ -38,13 +38,13 @@ type peer struct {
 func (p *peer) RemoteAddr() net.Addr { return p.addr }
 func (p *peer) Close() error         { p.closed++; return nil }
 
-// accept takes connections from the addresses, in order.
+// accept accepts connections from the addresses, in order.
 func accept(t *testing.T, cs *throttle.Connections, from ...string) []*throttle.Conn {
 	t.Helper()
 	l := cs.Listen(&queue{from: from})
 	var conns []*throttle.Conn
 	for range from {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // one has to be older than the next
+		time.Sleep(time.Millisecond) //nolint:forbidigo // one must be older than the next
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 	}
 	idle := func(cs *throttle.Connections, c []*throttle.Conn, which ...int) {
 		for _, i := range which {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // one has to be idle for longer than the next
+			time.Sleep(time.Millisecond) //nolint:forbidigo // one must be idle for longer than the next
 			cs.Follow(c[i], http.StateActive)
 			c[i].Verified()
 			cs.Follow(c[i], http.StateIdle)
@@ -132,7 +132,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 		"silent for a second": {from: []string{a, b, b, b}, do: func(cs *throttle.Connections, c []*throttle.Conn) {
 			c[1].Requested(netip.MustParseAddr("192.0.2.2"))
 			c[2].Requested(netip.MustParseAddr("192.0.2.2"))
-			time.Sleep(time.Second) //nolint:forbidigo // a connection is spared for its first second
+			time.Sleep(time.Second) //nolint:forbidigo // a connection is not closed within its first second
 		}, next: []string{a}, want: []int{0}},
 		"forwarded for another": {from: []string{b, a, a, a}, do: func(_ *throttle.Connections, c []*throttle.Conn) {
 			c[2].Requested(netip.MustParseAddr("192.0.2.2"))
@@ -164,7 +164,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 	}
 }
 
-// Where each connection is at work on a verified request, a new one is closed.
+// If each connection processes a verified request, a new one is closed.
 func TestConnections_AllVerified_NewOneRefused(t *testing.T) {
 	t.Parallel()
 	cs := throttle.NewConnections(2, slog.New(slog.DiscardHandler))
@@ -179,7 +179,7 @@ func TestConnections_AllVerified_NewOneRefused(t *testing.T) {
 	}
 }
 
-// Whatever happens to a connection after it lost its place, or was closed, frees no second one.
+// A connection that lost its slot, or was closed, never frees a second slot.
 func TestConnections_LeavesOnce(t *testing.T) {
 	t.Parallel()
 	cs := throttle.NewConnections(2, slog.New(slog.DiscardHandler))
@@ -193,7 +193,7 @@ func TestConnections_LeavesOnce(t *testing.T) {
 	}
 }
 
-// What cannot be accepted is told, and not with every try.
+// Errors of accept are logged, but not each of them.
 func TestConnections_AcceptFails_Warned(t *testing.T) {
 	t.Parallel()
 	var said counter
@@ -205,7 +205,7 @@ func TestConnections_AcceptFails_Warned(t *testing.T) {
 		}
 	}
 	if said != 1 {
-		t.Errorf("told %d times, want once", said)
+		t.Errorf("logged %d times, want once", said)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 const mib = 1 << 20
 
-// upload is a body as a test describes it.
+// upload describes a body.
 type upload struct {
 	from, source string
 	bytes        int64
@@ -22,7 +22,7 @@ func TestMemory_Full_GreediestBodyGoes(t *testing.T) {
 	const a, b = "192.0.2.1", "192.0.2.2"
 	for name, c := range map[string]struct {
 		bodies []upload
-		// cut are those that were ended, refused whether the last one got nothing.
+		// cut lists the bodies that were ended. refused is set if the last one got no memory.
 		cut     []int
 		refused bool
 	}{
@@ -46,7 +46,7 @@ func TestMemory_Full_GreediestBodyGoes(t *testing.T) {
 				var body *throttle.Body
 				body = m.Body(netip.MustParseAddr(u.from), u.source, func() {
 					cut = append(cut, i)
-					go body.Release() // who reads it has heard
+					go body.Release() // the reader of the body has stopped
 				})
 				taken = body.Take(u.bytes)
 				if u.whole {
@@ -60,7 +60,7 @@ func TestMemory_Full_GreediestBodyGoes(t *testing.T) {
 			}
 			for _, i := range cut {
 				if !held[i].Shed() || held[i].Take(1) || held[i].Whole() {
-					t.Errorf("%d was cut and goes on", i)
+					t.Errorf("%d was cut and continues", i)
 				}
 			}
 			for _, body := range held {

@@ -1,9 +1,10 @@
 // Package twilio verifies Twilio's status callbacks and Event Streams.
 //
-// Source: twilio.com/docs/usage/security; twilio-python and twilio-node request validators. It does not use twilio-go,
-// which reads only the first value of a repeated parameter and so rejects valid requests.
+// Source: twilio.com/docs/usage/security; twilio-python and twilio-node request validators. This package does not use
+// twilio-go, which reads only the first value of a repeated parameter and so rejects valid requests.
 //
-// A voice or messaging URL must answer with TwiML. This provider is for callbacks, which expect a 2xx.
+// Twilio expects TwiML as the answer of a voice or messaging URL. Use this provider only for callbacks, which expect a
+// 2xx.
 package twilio
 
 import (
@@ -33,23 +34,25 @@ const (
 	formType          = "application/x-www-form-urlencoded"
 )
 
-// algorithms are the hashes that the settings header can select. Without the header, Twilio signs with SHA-1.
+// algorithms are the hash functions that the header X-Twilio-Webhooks-Signature-Settings can select. Without this
+// header, Twilio signs with SHA-1.
 var algorithms = map[string]func() hash.Hash{"HMAC_SHA1": sha1.New, "HMAC_SHA256": sha256.New}
 
-// Provider is Twilio. Its secret is the account's primary auth token or, if a Webhooks Rule selects a shared key, the
-// secret of that key. Deliveries have no signed time: only deduplication stops a replay.
+// Provider is Twilio. The secret of a source is the primary auth token of the account. If a Webhooks Rule at Twilio
+// selects a shared key, it is the secret of that key. Deliveries have no signed time, so only deduplication stops a
+// replay.
 var Provider = webhook.Provider{
 	Name: "twilio",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA1, or HMAC-SHA256 if " + settingsHeader + " names it, of URL and sorted form parameters; for JSON of the URL, which contains bodySHA256; base64",
-		ID:           "header I-Twilio-Idempotency-Token (unsigned), else a hash; Event Streams: item id",
-		Type:         "<kind>.<status> of a message, call, recording or transcription, <kind>.<event> of a conference or room; EventType of others; Event Streams: item type",
-		Account:      "AccountSid; Event Streams: item data.accountSid, AccountSid or account_sid",
-		Object:       "the kind's SID, e.g. MessageSid, else ResourceSid or ConversationSid; Event Streams: item subject",
-		OccurredAt:   "Timestamp; Event Streams: item time",
-		Dedupe:       "idempotency token, or equal query and parameters: SID and status are among them",
+		Scheme:       "HMAC-SHA1 of the URL and the sorted form parameters, in base64. For JSON, the signature covers the URL, which contains the hash of the body (bodySHA256). Twilio uses HMAC-SHA256 if the header " + settingsHeader + " selects it",
+		ID:           "header I-Twilio-Idempotency-Token, else the hash of query and parameters; Event Streams: id of each item",
+		Type:         "KIND.STATUS of a message, call, recording or transcription (message.delivered); KIND.EVENT of a conference or room; other callbacks: EventType; Event Streams: type of each item",
+		Account:      "AccountSid; Event Streams: data.accountSid, data.AccountSid or data.account_sid of each item",
+		Object:       "the SID of the object, for example MessageSid, else ResourceSid or ConversationSid; Event Streams: subject of each item",
+		OccurredAt:   "Timestamp; Event Streams: time of each item",
+		Dedupe:       "idempotency token, else the hash of query and parameters, which contain SID and status",
 		AnswerWithin: 15 * time.Second,
-		Retries:      "one after a failed connection, more by connection overrides (#rc=) or a fallback URL",
+		Retries:      "one retry after a failed connection; more if you configure connection overrides (#rc=) or a fallback URL",
 		Disables:     "not published",
 		Headers: webhook.Headers{Plain: []string{idempotencyHeader},
 			Signatures: []string{signatureHeader, settingsHeader}, Query: true},
@@ -70,13 +73,13 @@ type verifier struct {
 func newVerifier(s webhook.Settings) (webhook.Verifier, error) {
 	keys, err := webhook.NewHMACKeyring(s, webhook.TextKey)
 	if !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
-		err = errors.Join(err, fmt.Errorf("source %s: url: Twilio signs it, and it is missing or not an http(s) URL; set the public URL exactly as Twilio has it, with its credentials if it has any", s.Source))
+		err = errors.Join(err, fmt.Errorf("source %s: url: it is missing or not an http(s) URL, and Twilio signs the URL; set the public URL exactly as Twilio has it, with its credentials if it contains any", s.Source))
 	}
 	return webhook.AsVerifier(&verifier{keys}, err)
 }
 
-// algorithm returns the hash that r is signed with. The settings header selects it. If the header is present, the
-// weaker hash is not tried.
+// algorithm returns the hash function of r's signature. The settings header selects it; without this header, it is
+// SHA-1.
 func algorithm(r *webhook.Request) (func() hash.Hash, error) {
 	if len(r.Header.Values(settingsHeader)) == 0 {
 		return sha1.New, nil
@@ -104,14 +107,15 @@ func (v *verifier) Hints(r *webhook.Request) []webhook.Hint {
 	if settings == "" {
 		return nil
 	}
-	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: fmt.Sprintf("its %s are %q: the source's secret must be "+
-		"the secret of that key, and not the auth token, and the algorithm must be one of %s", settingsHeader, settings,
-		strings.Join(slices.Sorted(maps.Keys(algorithms)), ", "))}}
+	text := fmt.Sprintf("the header %s is %q: the secret of the source must be the secret of the key that this header "+
+		"names, not the auth token. The algorithm must be one of %s",
+		settingsHeader, settings, strings.Join(slices.Sorted(maps.Keys(algorithms)), ", "))
+	return []webhook.Hint{{Code: webhook.UnknownScheme, Text: text}}
 }
 
-// Verify checks X-Twilio-Signature over the public URL and, for a form, its parameters. In a delivery with bodySHA256,
-// the signature covers the URL and the hash covers the body. A body that is neither a form nor hashed is unprotected
-// and is rejected even with a valid signature.
+// Verify checks X-Twilio-Signature, which covers the public URL and the parameters of a form. If the URL contains
+// bodySHA256, Verify compares it with the hash of the body. It rejects a body that is neither a form nor hashed, even
+// with a valid signature, because such a body is not protected.
 func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	signature, err := r.HeaderOnce(signatureHeader)
 	if err != nil {
@@ -138,15 +142,14 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	if err != nil {
 		return webhook.Match{}, err
 	}
-	// If the parameters of a form were moved into the URL, an attacker could choose one of them to be the hash of the
-	// body.
+	// An attacker could move the parameters of a form into the URL and use one of them as bodySHA256.
 	if account.MatchString(signedText(r.URL, nil)) {
 		return webhook.Refuse(webhook.NoMatchingSignature,
 			"the URL contains the parameters of a form")
 	}
 	sum := sha256.Sum256(r.Body)
 	for _, hash := range hashes {
-		// Both sides are public, so comparing them as text reveals nothing.
+		// Both hashes are public, so the comparison need not take constant time.
 		if !strings.EqualFold(hash, hex.EncodeToString(sum[:])) {
 			return webhook.Refuse(webhook.BodyHashMismatch, "the hash of the body differs from %s in the URL",
 				bodyHashParam)
@@ -155,7 +158,7 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, nil
 }
 
-// match compares mac with the MAC of each URL that Twilio may have signed.
+// match compares mac with the MAC of each spelling of the URL that Twilio may have signed.
 func (v *verifier) match(r *webhook.Request, newHash func() hash.Hash, mac, params []byte) (webhook.Match, error) {
 	urls := signedURLs(r.URL)
 	return v.keys.Match(r.ReceivedAt, func(key []byte) bool {
@@ -169,8 +172,8 @@ func (v *verifier) match(r *webhook.Request, newHash func() hash.Hash, mac, para
 	})
 }
 
-// signedParams returns the parameters as signed: names and values without separators, sorted by name; the values of a
-// repeated name are sorted and deduplicated, as in twilio-python and twilio-node.
+// signedParams returns the parameters as Twilio signs them: names and values without separators, sorted by name. The
+// values of a repeated name are sorted and deduplicated, as in twilio-python and twilio-node.
 func signedParams(form url.Values) []byte {
 	var signed []byte
 	for _, name := range slices.Sorted(maps.Keys(form)) {
@@ -182,8 +185,7 @@ func signedParams(form url.Values) []byte {
 	return signed
 }
 
-// isForm reports whether r is a form. A request without a content type counts as a form, because Twilio originally sent
-// only forms.
+// isForm reports whether r is a form. It treats a request without a content type as a form.
 func isForm(r *webhook.Request) bool {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "" {
@@ -193,8 +195,8 @@ func isForm(r *webhook.Request) bool {
 	return err == nil && mediaType == formType
 }
 
-// sign makes a callback as Twilio does. It puts the bodySHA256 of a body that is not a form into the URL, and removes
-// the fragment, which holds connection overrides.
+// sign signs a callback as Twilio does. If the body is not a form, sign adds bodySHA256 to the URL. It removes the
+// fragment, which contains connection overrides.
 func sign(in webhook.SignInput) (webhook.SignOutput, error) {
 	in.URL, in.ContentType = withoutFragment(in.URL), cmp.Or(in.ContentType, formType)
 	var params []byte

@@ -202,7 +202,7 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// FuzzReadEnvelope compares what is readable with encoding/json.
+// FuzzReadEnvelope compares the readable documents with encoding/json.
 func FuzzReadEnvelope(f *testing.F) {
 	for _, seed := range []string{`{"id":"a","d":{"id":1}}`, `[{}]`, `{"a":"\u0000\ud800"}`, "\uFEFF{}", `{"a":1,"a":2}`, `{} {}`} {
 		f.Add([]byte(seed))
@@ -215,12 +215,12 @@ func FuzzReadEnvelope(f *testing.F) {
 			t.Error("no event ID")
 		}
 		if strings.HasPrefix(e.Problem(), string(webhook.TooDeep)) || strings.HasPrefix(e.Problem(), string(webhook.InvalidUTF8)) {
-			return // deeper than we look
+			return // deeper than the limit
 		}
 		trimmed := bytes.TrimPrefix(body, []byte("\uFEFF"))
 		isObject := json.Valid(trimmed) && bytes.HasPrefix(bytes.TrimLeft(trimmed, " \t\r\n"), []byte("{"))
 		if e.Readable() != isObject {
-			t.Errorf("Readable: got %t, encoding/json says %t", e.Readable(), isObject)
+			t.Errorf("Readable: got %t, encoding/json returns %t", e.Readable(), isObject)
 		}
 		if !isObject {
 			return
@@ -240,7 +240,7 @@ func FuzzReadEnvelope(f *testing.F) {
 	})
 }
 
-// What a member holds is passed over by its quotes and brackets alone, so these must not be mistaken.
+// The value of a member is skipped by its quotes and brackets, so they must be parsed correctly.
 func TestEnvelope_QuotesAndBracketsInStrings_NotMistaken(t *testing.T) {
 	t.Parallel()
 	body := `{"a":"x\\\"}]{,","b":[{"c":"]}\\"},"\\\\\""] ,"d":-1.5e3,"e":{"f":"}","g":{"h":"\\"}}	,"i":null,"":"","id":"last"}`

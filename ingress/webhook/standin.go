@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// placeholderWords are the words in placeholders such as "your-webhook-secret-here". No word has only hexadecimal
-// digits.
+// placeholderWords are the words of placeholders such as "your-webhook-secret-here". No word consists only of
+// hexadecimal digits.
 var placeholderWords = strings.Fields(`admin an and api app bar baz change changeit client
 	copy default demo dev dummy enter example fake fill fixme foo from get go goes here hidden hook hooks hush in insert
 	is it key keys letmein live local me my new nil none not null of or pass passphrase passwd password paste pawl
@@ -20,7 +20,7 @@ var placeholderWords = strings.Fields(`admin an and api app bar baz change chang
 	shared sign signature signing some string stripe super tbd test testing the this to todo token top unknown
 	undefined unset use value very webhook webhooks whsec with xyz you your`)
 
-// A secret that contains one of placeholderPhrases is a placeholder, even if it has other letters.
+// A secret that contains one of placeholderPhrases is a placeholder, even if it also contains other text.
 var placeholderPhrases = []string{"changeme", "replaceme", "replacewith", "placeholder", "yoursecret", "yourwebhook",
 	"yoursigning", "yourtoken", "yourapikey", "yourkey", "supersecret", "mysecret", "secrethere", "goeshere",
 	"insertyour", "pasteyour", "dummysecret", "notasecret"}
@@ -28,30 +28,30 @@ var placeholderPhrases = []string{"changeme", "replaceme", "replacewith", "place
 var (
 	// secretPrefix is the constant part that some providers put before the random part.
 	secretPrefix = regexp.MustCompile(`^[a-zA-Z]{1,6}[_-](?:(?:live|test)[_-])?`)
-	// variable matches a reference that was not replaced.
+	// variable matches a variable reference that was not replaced by its value, for example ${SECRET}.
 	variable = regexp.MustCompile(`\$\{|\{\{|^\$[A-Za-z_]+$|^%[A-Za-z_]+%$|^<.*>$|^\[.*\]$|^<`)
-	// note matches a reminder in place of the secret.
+	// note matches a reminder in place of the secret, such as "TODO: secret".
 	note = regexp.MustCompile(`^(?i:todo|fixme|tbd)[^a-zA-Z0-9]`)
 )
 
-// CheckStandIn rejects a placeholder of any length: a variable that was not replaced, a secret with a part left out, a
-// note, words of documentation, a short text repeated, mostly one character, or digits in order. Anybody can guess
-// these. A random secret of [MinSecret] bytes is mistaken for a placeholder less than once in ten million times.
+// CheckStandIn rejects a placeholder of any length, because an attacker can guess it. Placeholders are: variable
+// references, secrets with an omitted part, notes, words of documentation, repeated texts, and digits in order. A
+// random secret of [MinSecret] bytes is rejected with a probability below one in ten million.
 func CheckStandIn(secret []byte) error {
-	if problem := standsIn(string(secret)); problem != "" {
+	if problem := placeholderReason(string(secret)); problem != "" {
 		return errors.New(problem + "; replace it by the secret of the provider")
 	}
 	return nil
 }
 
-// standsIn returns the reason why a secret is a placeholder, or "".
-func standsIn(secret string) string {
+// placeholderReason returns the reason why a secret is a placeholder. It returns "" for any other secret.
+func placeholderReason(secret string) string {
 	random := secretPrefix.ReplaceAllString(secret, "")
 	letters := lettersOf(secret)
 	switch {
 	case random == "":
 		return "it is a prefix without a secret"
-	case !printable(secret): // a decoded key, in which any three bytes may be dots
+	case !printable(secret): // a decoded key, which may contain three dots by chance
 	case variable.MatchString(random), variable.MatchString(secret):
 		return "it is a variable that was not replaced"
 	case note.MatchString(random), note.MatchString(secret):
@@ -71,7 +71,7 @@ func standsIn(secret string) string {
 		return "it is mostly one repeated character, not a secret"
 	case period > 0 && period <= 8:
 		return fmt.Sprintf("it is %d bytes repeated %d times, not a secret", period, len(secret)/period)
-	case counts(random):
+	case digitsInOrder(random):
 		return "it is digits in order, not a secret"
 	}
 	return ""
@@ -91,20 +91,20 @@ func lettersOf(text string) string {
 	}, strings.ToLower(text))
 }
 
-// wordy reports whether at least half of text is letters and it does not end with digits in order. With fewer letters,
-// random bytes could spell a word.
+// wordy reports whether at least half of text is letters, and text does not end with digits in order. With fewer
+// letters, a random secret could contain only listed words.
 func wordy(text string) bool {
 	if text == "" {
 		return true
 	}
 	core := strings.TrimRight(text, "0123456789")
-	if !counts(text[len(core):]) {
+	if !digitsInOrder(text[len(core):]) {
 		core = text
 	}
 	return 2*len(lettersOf(core)) >= len(core)
 }
 
-// spells reports whether text is a concatenation of the words.
+// spells reports whether text is a concatenation of some of the words.
 func spells(text string, words []string) bool {
 	reached := make([]bool, len(text)+1)
 	reached[0] = true
@@ -128,8 +128,8 @@ func mostlyOne(text string) bool {
 	return false
 }
 
-// periodOf returns the length of the shortest part that, repeated, gives text. It returns 0 if there is no such part.
-// Two copies of a repetitive text contain the text before the beginning of the second copy.
+// periodOf returns the length of the shortest prefix that text consists of, repeated. It returns 0 if text repeats no
+// prefix. It searches for text in text+text: if text repeats a prefix, it occurs there before the second copy begins.
 func periodOf(text string) int {
 	if len(text) < 3 {
 		return 0
@@ -142,8 +142,8 @@ func periodOf(text string) int {
 	return period
 }
 
-// counts reports whether text consists of digits, each one more than the digit before it: 1234567890123.
-func counts(text string) bool {
+// digitsInOrder reports whether text consists of digits in order, such as 1234567890123.
+func digitsInOrder(text string) bool {
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' || i > 0 && (text[i]-'0') != (text[i-1]-'0'+1)%10 {
 			return false
@@ -152,9 +152,10 @@ func counts(text string) bool {
 	return true
 }
 
-// CheckEd25519 rejects a public key of low order, such as all zeros, because anybody can make valid signatures for it.
-// There are about ten such keys. A signature of the neutral point and 0 is valid for at least one message in eight
-// under such a key, and for no message under any other key.
+// CheckEd25519 rejects a public key of low order, such as all zeros, because anybody can forge signatures for it. There
+// are about ten such keys. CheckEd25519 tries a forged signature that consists of the neutral point of the curve and
+// the number 0. Under a key of low order, this signature is valid for at least one message in eight; under any other
+// key, it is always invalid.
 func CheckEd25519(key ed25519.PublicKey) error {
 	neutral := make([]byte, ed25519.SignatureSize)
 	neutral[0] = 1

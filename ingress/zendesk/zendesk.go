@@ -1,8 +1,8 @@
-// Package zendesk verifies Zendesk's webhooks: event subscriptions, and triggers and automations with bodies that a
-// user of Zendesk wrote.
+// Package zendesk verifies Zendesk's webhooks: event subscriptions, triggers and automations. The body of a trigger or
+// an automation is a template that a user of Zendesk wrote.
 //
-// Source: developer.zendesk.com/documentation/webhooks/verifying. The page of 2021 signed the body before the
-// timestamp; that order is rejected.
+// Source: developer.zendesk.com/documentation/webhooks/verifying. In the documentation of 2021, the signed text was
+// body and timestamp; Zendesk now signs timestamp and body.
 package zendesk
 
 import (
@@ -18,8 +18,8 @@ const (
 	accountHeader    = "X-Zendesk-Account-Id"
 	hookHeader       = "X-Zendesk-Webhook-Id"
 
-	// eventTypePrefix begins the type of every subscribed event. A user-written body has no such type, and an "id" in
-	// it is not the ID of the event.
+	// eventTypePrefix is the prefix of the type of every event from an event subscription. A body without such a type
+	// was written by a user, and an "id" in it is not an event ID.
 	eventTypePrefix = "zen:event-type:"
 )
 
@@ -27,16 +27,16 @@ const (
 var Provider = hmac.New(webhook.Provider{
 	Name: "zendesk",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 of timestamp and body, base64",
-		ID:           "body id of subscribed events; else header X-Zendesk-Webhook-Invocation-Id (unsigned), else a hash",
-		Type:         "body type of subscribed events",
-		Account:      "body account_id, else header X-Zendesk-Account-Id",
-		Object:       "body detail.id",
-		OccurredAt:   "body time",
-		Dedupe:       "event id; the invocation ID stays over its attempts",
+		Scheme:       "HMAC-SHA256 of timestamp and body, in base64",
+		ID:           "event subscriptions: id in the body; triggers and automations: header X-Zendesk-Webhook-Invocation-Id, else the hash of the body",
+		Type:         "event subscriptions: type in the body",
+		Account:      "account_id in the body, else header X-Zendesk-Account-Id",
+		Object:       "detail.id in the body",
+		OccurredAt:   "time in the body",
+		Dedupe:       "event subscriptions: event ID; triggers and automations: invocation ID, which is the same in each attempt",
 		AnswerWithin: 12 * time.Second,
-		Retries:      "timeouts, 429 and 503 again, 409 up to 3 times",
-		Disables:     "circuit breaker at a high error rate",
+		Retries:      "after timeouts, 429 and 503; after 409 up to 3 times",
+		Disables:     "a circuit breaker stops deliveries while the error rate is high",
 		Headers:      webhook.Headers{Plain: []string{hookHeader}},
 	},
 	Sample: webhook.Sample{Type: "zen:event-type:ticket.created"},
@@ -60,13 +60,13 @@ func (v verifier) Events(r *webhook.Request) []webhook.Event {
 		if account := body.Tag("account_id"); account != "" {
 			e.Account = account
 		} else if e.IDOrigin == webhook.FromBody {
-			e.Identity = webhook.ByIDOrBytes // the account may come from the unsigned header
+			e.Identity = webhook.ByIDOrBytes // the account is from the unsigned header
 		}
 		e.Problem = body.Problem()
 		return []webhook.Event{e}
 	}
 	e.ID, e.IDOrigin = r.HeaderID(body, invocationHeader)
-	// The user may have written a form or XML, or an empty body for a GET or DELETE.
+	// A body that a user wrote may also be a form or XML, or be empty.
 	if strings.Contains(r.Header.Get("Content-Type"), "json") {
 		e.Problem = body.Problem()
 	}

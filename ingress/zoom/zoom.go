@@ -14,28 +14,29 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// urlValidation is the event that validates an endpoint. Zoom sends it at the registration and every 72 hours.
+// urlValidation is the type of the event that validates an endpoint. Zoom sends it when you register the endpoint, and
+// then every 72 hours.
 const urlValidation = "endpoint.url_validation"
 
 // Provider is Zoom.
 var Provider = hmac.New(webhook.Provider{
 	Name: "zoom",
 	Contract: webhook.Contract{
-		Scheme:       "HMAC-SHA256 of v0:timestamp:body, hex",
-		OccurredAt:   "body event_ts (ms)",
+		Scheme:       "HMAC-SHA256 of v0:timestamp:body, in hex",
+		OccurredAt:   "event_ts in the body (milliseconds)",
 		Identity:     webhook.ByID,
 		Dedupe:       "hash of the body",
 		AnswerWithin: 3 * time.Second,
-		Retries:      "3: after 5 min, 20 min, 60 min; whether they get a new signature is not published",
+		Retries:      "3 retries: after 5, 20 and 60 min. Zoom does not document whether a retry has a new signature",
 		RetryFor:     85 * time.Minute,
-		Disables:     "when it does not answer endpoint.url_validation, repeated every 72 h",
+		Disables:     "if the endpoint does not answer endpoint.url_validation, which Zoom sends every 72 h",
 		MinSecret:    webhook.MinSecret128,
 	},
 	Sample: webhook.Sample{Type: "meeting.started"},
 }, hmac.Scheme{
 	Header: "x-zm-signature", Prefix: "v0=", Template: "v0:{ts}:{body}", Timestamp: "header:x-zm-request-timestamp",
-	// The last retry comes after 85 minutes, possibly with the time of the first attempt. Equal bodies within the
-	// tolerance are one event, because the hash of the signed bytes is the ID.
+	// The last retry comes 85 minutes after the first attempt, and may have the same signed time. A long tolerance
+	// allows no replay: equal bodies are one event, because the hash of the body is the ID.
 	Tolerance: 90 * time.Minute,
 	Type:      "/event", Account: "/payload/account_id", Object: "/payload/object/id", OccurredAt: "/event_ts",
 	OccurredAtUnit: "ms",
@@ -43,9 +44,9 @@ var Provider = hmac.New(webhook.Provider{
 
 type verifier struct{ *hmac.Verifier }
 
-// Answer answers endpoint.url_validation with the token and its HMAC under the secret that signed the request. It
-// determines that secret itself, and so answers no request that Verify would reject: the answer is a signature, and an
-// attacker who could choose the signed text could forge events.
+// Answer answers endpoint.url_validation with the token and the HMAC of the token. The HMAC key is the secret that
+// admitted the request. Answer verifies the request again to get that secret. It must never sign the token of an
+// unverified request: the HMAC is a valid signature, so an attacker could forge events.
 func (v verifier) Answer(r *webhook.Request) (webhook.Answer, bool) {
 	token := validationToken(r)
 	if token == "" {

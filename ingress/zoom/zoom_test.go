@@ -76,7 +76,7 @@ func TestURLValidation(t *testing.T) {
 	}
 	r.Header.Set("x-zm-signature", "v0=00")
 	if answer, ok := v.(webhook.Answerer).Answer(r); ok {
-		t.Errorf("an unsigned challenge is signed for whoever asks: %s", answer.Body)
+		t.Errorf("an unsigned challenge is answered with a signature: %s", answer.Body)
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package audit stores the actions of operators. Each row's hash covers the row before it, so that [Store.Verify]
-// detects a changed, removed or reordered row. It detects a full rewrite of the chain only against a head that was
-// stored elsewhere.
+// Package audit stores the actions of operators. The hash of each row covers the row before it, so that [Store.Verify]
+// detects a changed, removed or reordered row. If the whole chain was rewritten, Verify detects it only by comparing
+// with a head that was stored elsewhere.
 package audit
 
 import (
@@ -39,8 +39,8 @@ type Action struct {
 	Actor     string
 	// Issuer and Subject identify a signed-in actor or a token. They are "" for the command line and for pawl.
 	Issuer, Subject string
-	// Action is the verb: for an event "retry", "skip", "compensate", "done", "resend", "approve", "reject", "run" or
-	// "replay"; for a refused request "admit"; and so on.
+	// Action is the verb of the operator's action, for example "retry", "approve" or "replay" for an event, and "admit"
+	// for a rejected request.
 	Action string
 	// Target is the ID of an event, a rejected request, a job or an object. It is logged and must not contain personal
 	// data.
@@ -52,9 +52,9 @@ type Action struct {
 	Arguments []byte
 }
 
-// appendSQL extends the chain in one statement, so that a writer that dies holds no lock. prev_hash is unique: only one
-// of two concurrent writers extends the same row. Postgres sets the time, because no role may choose it: now() is the
-// default of the column at, and the hash covers it.
+// appendSQL adds a row in one statement, so that a writer that dies holds no lock. prev_hash is unique. If two
+// concurrent writers read the same last row, only one succeeds. Postgres sets the time as the default of the column,
+// because no role may choose it. The hash covers this time.
 const appendSQL = `
 insert into operator_actions (request_id, actor, issuer, subject, action, target, reason, before, after, arguments, prev_hash, hash)
 select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, head.hash,
@@ -105,7 +105,7 @@ func newHead(row pgx.Row) (head string, err error) {
 	return head, err
 }
 
-// appendBy adds the action with exec, which returns the new head, and logs it after the commit.
+// appendBy adds the action by calling exec, which returns the new head. It logs the action after the commit.
 func (s *Store) appendBy(
 	ctx context.Context, a Action, exec func(ctx context.Context, sql string, args []any) (head string, err error),
 ) (added bool, err error) {
@@ -113,16 +113,16 @@ func (s *Store) appendBy(
 	e := entry{RequestID: a.RequestID, Actor: a.Actor, Issuer: a.Issuer, Subject: a.Subject, Action: a.Action,
 		Target: a.Target, Reason: a.Reason, Arguments: append([]byte{}, a.Arguments...)}
 	if e.Before, err = canonical(a.Before); err != nil {
-		return false, fmt.Errorf("encode before of %s: %w", a.RequestID, err)
+		return false, fmt.Errorf("encode the state before %s: %w", a.RequestID, err)
 	}
 	if e.After, err = canonical(a.After); err != nil {
-		return false, fmt.Errorf("encode after of %s: %w", a.RequestID, err)
+		return false, fmt.Errorf("encode the state after %s: %w", a.RequestID, err)
 	}
 	for extended := true; extended; {
 		head, err = exec(ctx, appendSQL,
 			[]any{e.RequestID, e.Actor, e.Issuer, e.Subject, e.Action, e.Target, e.Reason, e.Before, e.After,
 				e.Arguments, e.digest()})
-		extended = wasExtended(err) // by another writer: try again from its row
+		extended = wasExtended(err) // another writer was faster: try again after its row
 	}
 	if err != nil {
 		return false, fmt.Errorf("append %s by %s to the audit trail: %w", a.Action, a.Actor, err)
@@ -137,15 +137,15 @@ func (s *Store) appendBy(
 
 const headSQL = `select encode(hash, 'hex') from operator_actions order by id desc limit 1`
 
-// Watch logs the trail's head at the start and after each change, until ctx ends. It reads the head at the interval
-// every. The command line logs only on the operator's machine; the log of a process protects its heads from an operator
-// who could truncate the chain.
+// Watch logs the trail's head at the start and after each change, until ctx ends. It reads the head once per interval.
+// The command line logs only on the operator's machine, where the operator could remove log lines. The log of a server
+// process is out of reach, so a chain that was truncated can be compared with it.
 func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for known := ""; ; {
 		head, err := newHead(s.pool.QueryRow(ctx, headSQL))
-		if err == nil && head != "" && head != known { // other code reports an unreachable database
+		if err == nil && head != "" && head != known { // an unreachable database is reported elsewhere
 			s.log.InfoContext(ctx, "audit", "head", head)
 			known = head
 		}
@@ -157,13 +157,13 @@ func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// wasExtended reports whether another writer extended the chain at the same time.
+// wasExtended reports whether err means that another writer added a row at the same time.
 func wasExtended(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.ConstraintName == "operator_actions_prev_hash_key"
 }
 
-// entry is one row.
+// entry is one row of the trail.
 type entry struct {
 	ID        int64
 	RequestID string
@@ -188,8 +188,8 @@ func (e entry) hash() []byte {
 	return sum[:]
 }
 
-// digest covers every field of the action except its time. Encoding a list of strings as JSON keeps the fields separate
-// for any content.
+// digest covers every field of the action except its time. It encodes the fields as a JSON list, so that two different
+// actions never have the same encoding.
 func (e entry) digest() []byte {
 	fields := []string{
 		e.RequestID, e.Actor, e.Action, e.Target, e.Reason, normal(e.Before),
@@ -197,7 +197,7 @@ func (e entry) digest() []byte {
 	}
 	encoded, err := json.Marshal(fields)
 	if err != nil {
-		panic("encode audit fields: " + err.Error()) // strings always encode
+		panic("encode audit fields: " + err.Error()) // encoding strings cannot fail
 	}
 	sum := sha256.Sum256(encoded)
 	return sum[:]
@@ -211,7 +211,7 @@ func canonical(m map[string]any) (json.RawMessage, error) {
 	return json.Marshal(m)
 }
 
-// normal undoes jsonb's changes of spacing and key order, so that a stored row has the same hash.
+// normal undoes what jsonb changes, spacing and key order, so that a row that was read back has the same hash.
 func normal(raw json.RawMessage) string {
 	var m map[string]any
 	if json.Unmarshal(raw, &m) != nil {

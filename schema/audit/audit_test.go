@@ -65,7 +65,7 @@ func TestVerify_WholeChain(t *testing.T) {
 		heads[b.verify(n+1)] = true
 	}
 	if len(heads) != 6 {
-		t.Errorf("%d heads for 6 chains: a head must tell which rows it covers", len(heads))
+		t.Errorf("%d heads for 6 chains: a head must depend on the rows that it covers", len(heads))
 	}
 }
 
@@ -92,12 +92,12 @@ func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 			for n := range 5 {
 				b.append(n)
 			}
-			// An identity column says no to a plain update; whoever tampers takes that away first.
+			// An identity column rejects a plain update; an attacker drops the identity first.
 			tamper := `alter table operator_actions alter column id drop identity; ` + strings.Replace(tt.sql, "overriding system value ", "", 1)
 			if _, err := b.pool.Exec(t.Context(), tamper); err != nil {
 				t.Fatal(err)
 			}
-			// What was done to a row may stand at a border of two pages.
+			// The change may be at the border of two pages.
 			for page := 1; page <= 6; page++ {
 				b.store.InPagesOf(page)
 				_, _, err := b.store.Verify(t.Context(), "")
@@ -109,8 +109,8 @@ func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 	}
 }
 
-// Of two who extend the chain at once the second burns an ID, and so does a request that is repeated: the chain has gaps
-// in its IDs and is whole.
+// The second of two concurrent writers uses up an ID, and so does a repeated request: the chain has gaps in its IDs and
+// is intact.
 func TestVerify_GapsBetweenIDs_Whole(t *testing.T) {
 	b := setup(t)
 	for n := range 7 {
@@ -130,7 +130,7 @@ func TestVerify_GapsBetweenIDs_Whole(t *testing.T) {
 	}
 }
 
-// A trail of several pages of the real size.
+// A trail with several pages of the real size.
 func TestVerify_ManyPages(t *testing.T) {
 	b := setup(t)
 	const rows = 1201
@@ -146,7 +146,7 @@ func TestVerify_ManyPages(t *testing.T) {
 	}
 }
 
-// A process logs the heads of what others record: those of a command line are logged on its terminal alone.
+// A process logs the heads after actions of others: a command logs its own heads only on its terminal.
 func TestWatch_HeadsOfOthers_LoggedOnceEach(t *testing.T) {
 	b := setup(t)
 	b.append(1)
@@ -167,7 +167,7 @@ func TestWatch_HeadsOfOthers_LoggedOnceEach(t *testing.T) {
 	}
 }
 
-// logged is a log of which the heads are sent on.
+// logged is a log that sends the heads to a channel.
 type logged chan string
 
 func (l logged) Enabled(context.Context, slog.Level) bool { return true }
@@ -184,15 +184,15 @@ func (l logged) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Each action's log line has the head after it, which the trail must hold for ever: whoever cuts off the end, and goes
-// on from there, is found out by any line of the log that came after.
+// The log line of each action contains the head after it, which the trail must contain for ever. If someone removes the
+// end and appends new rows, any later line of the log reveals it.
 func TestAppend_HeadIsLogged_FindsACutEnd(t *testing.T) {
 	b := setup(t)
 	var logged bytes.Buffer
 	b.store = audit.New(b.pool, slog.New(slog.NewJSONHandler(&logged, nil)))
 	for n := range 3 {
 		b.append(n)
-		b.append(n) // is not done, and not logged, twice
+		b.append(n) // the second time it is not executed and not logged
 	}
 	type line struct{ Msg, Actor, Action, Target, Head, Request_ID string }
 	var lines []line
@@ -289,7 +289,7 @@ func TestList_FiltersAndPages(t *testing.T) {
 	}
 }
 
-// The last row cut off leaves a good chain: only a head kept elsewhere shows it.
+// If the last row is removed, the chain stays valid: only a head that was stored elsewhere reveals it.
 func TestVerify_LastRowDeleted_HeadDiffers(t *testing.T) {
 	b := setup(t)
 	b.append(0)
@@ -306,7 +306,7 @@ func TestVerify_LastRowDeleted_HeadDiffers(t *testing.T) {
 	}
 }
 
-// A head from before stays a part of the chain, however it grows.
+// An older head remains part of the chain when it grows.
 func TestVerify_KeptHead_Found(t *testing.T) {
 	b := setup(t)
 	b.append(0)
@@ -335,7 +335,7 @@ func TestAppend_Concurrently_OneChain(t *testing.T) {
 	b.verify(20)
 }
 
-// counted counts what is sent.
+// counted counts the queries.
 type counted struct{ queries atomic.Int32 }
 
 func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -345,7 +345,7 @@ func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (c *counted) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Whoever is gone in the middle of an append holds nobody up: there is no middle.
+// A writer that is killed during an append blocks nobody, because an append is one statement.
 func TestAppend_OneStatement(t *testing.T) {
 	t.Parallel()
 	options, err := pgxpool.ParseConfig(schematest.NewDSN(t))

@@ -15,7 +15,7 @@ type Row struct {
 	// ID grows with time. Gaps between IDs mean nothing.
 	ID        int64     `json:"id"`
 	RequestID string    `json:"request_id"`
-	At        time.Time `json:"at"`
+	At        time.Time `json:"recorded_at"`
 	Actor     string    `json:"actor"`
 	// Issuer and Subject identify a signed-in actor or a token.
 	Issuer  string `json:"issuer,omitempty"`
@@ -35,7 +35,7 @@ type Filter struct {
 	Target, Actor, Action string
 	// Since matches actions at this time or later. The zero time sets no bound.
 	Since time.Time
-	// OlderThan is the ID of a row. Only rows before it match, which continues a list. 0 sets no bound.
+	// OlderThan is the ID of a row. Only older rows match, so a caller can continue a list. 0 sets no bound.
 	OlderThan int64
 	// Limit is the maximum number of rows, the newest first.
 	Limit int

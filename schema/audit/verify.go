@@ -15,19 +15,20 @@ import (
 // verifyPage is how many rows are read at once, so that a trail of any length needs the same memory.
 const verifyPage = 500
 
-// pageSQL reads in the order of the IDs, which is the order of the chain: a writer takes its ID after it has read the
-// row before. Writers that lost a race leave gaps between the IDs.
+// pageSQL reads the rows in the order of their IDs, which is the order of the chain. Each writer gets its ID after it
+// has read the row before. Writers that lost a race leave gaps between the IDs.
 const pageSQL = `
 select id, request_id, at, actor, issuer, subject, action, target, reason, before, after, arguments, prev_hash, hash
   from operator_actions where id > $1 order by id limit $2`
 
-// ErrBroken means that the chain was tampered with. The wrapping text names the first invalid row.
+// ErrBroken means that the chain was tampered with. The error text names the first invalid row.
 var ErrBroken = errors.New("audit chain is broken")
 
 // Verify checks the chain in pages. It returns the number of rows and the head: the hash of the last row in hex, to be
-// stored elsewhere. kept is the head of an earlier call or from a log, or "". The error is [ErrBroken] at the first row
-// that does not follow from the row before, and if no row has the hash kept: the end of the chain was then removed, or
-// the chain was rewritten. Verify may or may not include rows that are appended meanwhile.
+// stored elsewhere. kept is a head that was stored before, from an earlier call or from a log, or "". The error is
+// [ErrBroken] if a row does not match the row before it. It is also ErrBroken if no row has the hash kept, which means
+// that the end of the chain was removed, or that the chain was rewritten. Verify may miss rows that are appended while
+// it runs.
 func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int, err error) {
 	kept = strings.ToLower(kept)
 	found := kept == ""
@@ -50,7 +51,7 @@ func (s *Store) Verify(ctx context.Context, kept string) (head string, rows int,
 		}
 	}
 	if !found {
-		return "", 0, fmt.Errorf("%w: none of its %d rows has the hash %.64q: its end was removed, or it was rewritten", ErrBroken, rows, kept)
+		return "", 0, fmt.Errorf("%w: none of its %d rows has the hash %.64q: the end was removed, or the chain was rewritten", ErrBroken, rows, kept)
 	}
 	return hex.EncodeToString(prev), rows, nil
 }

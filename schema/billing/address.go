@@ -13,36 +13,37 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Address is the email address of a customer with the data for emails, from one object of the provider. Apart from
-// payloads, its row is the only place with such data. Retention of payloads does not delete the row; `pawl forget`
-// does.
+// Address is the e-mail address of a customer and other data for e-mails, read from one object of the provider. Apart
+// from payloads, this table is the only place with such data. `pawl forget` deletes a row; the retention of payloads
+// does not.
 type Address struct {
-	// Subject has the customer and the time. The customer of a guest is the checkout session.
+	// Subject identifies the customer and the time. For a guest, the customer is the ID of the checkout session.
 	fact.Subject
 	// Rank orders the facts within one second.
 	Rank fact.Rank
-	// Email is the address without a name. Unknown fields are empty.
+	// Email is the plain address, without a display name. Unknown fields are empty.
 	Email, Name string
 	// Locale is a language tag, Zone the name of a time zone.
 	Locale, Zone string
-	// Whole is set if the object is the customer itself: a missing field is then empty. Other objects contain only
-	// Email and Name.
+	// Whole is set if the data comes from the customer object itself, so that a missing field means empty. Other
+	// objects contain only Email and Name.
 	Whole bool
-	// Invoice and Page are the ID and the URL of the invoice's page at the provider, or empty.
+	// Invoice is the ID of an invoice, and Page the URL of the provider's page for it. Both may be empty.
 	Invoice, Page string
-	// Forgotten is when a person let pawl forget the customer, or zero. No later object is stored then.
+	// Forgotten is when the customer was forgotten with `pawl forget`, or zero. After that, no address is stored for
+	// the customer.
 	Forgotten time.Time
-	// Deleted is when the provider deleted the customer, or zero. No email is sent then.
+	// Deleted is when the provider deleted the customer, or zero. The customer gets no e-mails after that.
 	Deleted time.Time
 }
 
-// said returns the position of the address in the order of facts.
+// said returns the sort key of an address: later data replaces earlier data.
 func (a Address) said() string {
 	return fmt.Sprintf("%s %d %s", a.OccurredAt.UTC().Format(time.RFC3339), a.Rank, a.EventID)
 }
 
-// HashEmail returns the SHA-256 of the address in lower case. Customers are found by it. It has no key, because the
-// address is stored in the same row. It returns nil for an empty address.
+// HashEmail returns the SHA-256 of the address in lower case. It is used to find a customer by address. It has no
+// secret key, because the address itself is stored in the same row. It returns nil for an empty address.
 func HashEmail(email string) []byte {
 	if email = strings.ToLower(strings.TrimSpace(email)); email == "" {
 		return nil
@@ -51,7 +52,7 @@ func HashEmail(email string) []byte {
 	return sum[:]
 }
 
-// KeepAddress stores an address in tx if the stored address is older. It can be called repeatedly and in any order.
+// KeepAddress stores an address in tx unless a newer one is stored. Repeated calls, in any order, give the same result.
 func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 	b := &pgx.Batch{}
 	for _, keep := range AddressKept(a) {
@@ -61,12 +62,12 @@ func KeepAddress(ctx context.Context, tx ledger.Tx, a Address) error {
 		return nil
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("keep the address of %s: %w", a.Customer, err)
+		return fmt.Errorf("store the address of %s: %w", a.Customer, err)
 	}
 	return nil
 }
 
-// AddressKept lists the statements of [KeepAddress].
+// AddressKept returns the statements that [KeepAddress] executes.
 func AddressKept(a Address) (list []ledger.Statement) {
 	if a.Customer != "" && (a.Whole || a.Email != "") {
 		locale := ""
@@ -84,8 +85,8 @@ func AddressKept(a Address) (list []ledger.Statement) {
 	return list
 }
 
-// Address returns the address of the subject's customer and the URL of an invoice's page, or "". It returns the zero
-// Address if none is stored.
+// Address returns the stored address of the subject's customer. Page is the page of the given invoice, or "". It
+// returns the zero Address if none is stored.
 func (s *Store) Address(ctx context.Context, of fact.Subject, invoice string) (Address, error) {
 	return one(ctx, s.db, "the address of "+of.Customer, func(row pgx.CollectableRow) (Address, error) {
 		a := Address{Subject: of, Invoice: invoice}
@@ -96,7 +97,8 @@ func (s *Store) Address(ctx context.Context, of fact.Subject, invoice string) (A
 	}, addressSQL, of.Customer, of.Mode, of.Provider, of.ProviderAccount, invoice)
 }
 
-// keepAddressSQL orders email and name separately from locale and zone, which only the customer itself contains.
+// keepAddressSQL compares the age of e-mail and name separately from the age of locale and zone, because only the
+// customer object contains the latter two.
 const keepAddressSQL = `
 insert into addresses as a (customer, mode, provider, provider_account, email, email_hash, name, said, locale, zone, locale_said, deleted_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -111,7 +113,7 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
        deleted_at = coalesce(a.deleted_at, excluded.deleted_at), updated_at = now()
  where a.forgotten_at is null and (excluded.said > a.said or excluded.locale_said > a.locale_said or a.deleted_at is null and excluded.deleted_at is not null)`
 
-// keepPageSQL changes no row with the same page.
+// keepPageSQL changes nothing if the stored page is the same.
 const keepPageSQL = `
 update invoices set page = $3 where mode = $1 and id = $2 and page <> $3 and not exists (
     select from addresses where customer = $4 and mode = $1 and provider = $5 and provider_account = $6 and forgotten_at is not null)`

@@ -17,21 +17,21 @@ import (
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// Apply appends the facts of one event, folds their objects, and writes the results: rows, and published events in the
-// outbox. It does so in tx, which also contains the ledger row of the effect. It skips facts that are already stored.
-// at decides which planned ends have passed. The zero time means the clock of the database, read under the account's
-// lock, so that it never runs backwards for one account.
+// Apply appends the facts of one event, computes the objects that the facts are about, and writes the results: rows,
+// and published events in the outbox. It does so in tx, which also contains the ledger row of the effect. It skips
+// facts that are already stored. A planned end has passed if it is not after at. If at is zero, Apply reads the clock
+// of the database under the account's lock, so that the time never runs backwards for one account.
 //
 // Apply uses the active billing rules, or p if there are none yet.
 //
-// Apply locks in this order: the billing rules, shared with other folds; the payment, then the invoice of the facts;
-// then the provider's customers, so that facts of one customer are applied one after the other; then the rows of the
-// accounts by ID. Two calls therefore cannot deadlock, even with a customer of two accounts or an account of two
-// customers. Payments and invoices have their own locks because a refund names no customer.
+// Apply takes its locks in this order: the billing rules, shared with other calls; the payment, then the invoice of the
+// facts; the provider's customers; the rows of the accounts, by ID. Two calls therefore cannot deadlock, even with a
+// customer of two accounts or an account of two customers. Payments and invoices have their own locks because a refund
+// names no customer.
 //
-// Apply takes three round trips. It reads the facts of the objects, the referenced and the referring objects, the open
-// invoices and the monthly invoices of the last two years of the subscription, and the grants to the account. It does
-// not read the whole history of the account.
+// Apply takes three round trips to the database. It reads the facts of the objects, the objects that refer to them or
+// that they refer to, and the grants of the account. It reads the open invoices of a subscription and the invoices of
+// the last two years. It does not read the whole history of the account.
 func Apply(ctx context.Context, tx ledger.Tx, facts []fact.Fact, p fact.Policy, effectKey string,
 	at time.Time) (fold.Change, error) {
 	if len(facts) == 0 {
@@ -40,15 +40,13 @@ func Apply(ctx context.Context, tx ledger.Tx, facts []fact.Fact, p fact.Policy, 
 	return (&applying{tx: tx, policy: p, key: effectKey, at: at, facts: facts}).run(ctx)
 }
 
-// manner is the way in which facts are applied.
 type manner int
 
 const (
-	// normal writes the changed rows.
 	normal manner = iota
-	// inScratch is normal without locks, because no other session sees the temporary tables.
+	// inScratch is like normal, but takes no locks, because the tables are temporary and no other session sees them.
 	inScratch
-	// repairing also writes unchanged objects, because the columns of their rows may differ.
+	// repairing also writes unchanged objects, because columns of their rows may have been changed by hand.
 	repairing
 )
 
@@ -63,39 +61,39 @@ func (a *applying) run(ctx context.Context) (fold.Change, error) {
 	return a.change, nil
 }
 
-// applying is one call of Apply.
 type applying struct {
 	tx      ledger.Tx
 	policy  fact.Policy
 	key     string
 	at      time.Time
 	how     manner
-	again   Recompute // its zero value for an event, and for a repair without a job
-	settles bool      // the refunds become known that only the payment's charges report
+	again   Recompute // zero for an event, and for a repair without a job
+	settles bool      // the call derives the refunds that only the payment's charges report
 	facts   []fact.Fact
 	subject fact.Subject
 
-	// about has the objects of the facts, and refunds the refunds among them, because an event can be about several.
-	// linked is set if the facts link the customer. holds is the account that the facts hold or release as a whole, or
-	// empty.
+	// about contains the objects of the facts by kind. refunds lists the refunds of the facts separately, because an
+	// event can be about several. linked is set if the facts link the customer to an account. holds is the account that
+	// the facts hold or release as a whole, or empty.
 	about   names
 	refunds []string
 	linked  bool
 	holds   string
-	// told are derived facts, which are appended as well.
+	// told are facts that Apply derives and also appends.
 	told []fact.Fact
-	// known holds facts by object. before holds the objects before the facts, now after them. folded has the keys of
-	// the folded objects.
+	// known contains the facts by object. before contains the objects before the facts, now after them. folded contains
+	// the keys of the computed objects.
 	known       map[string][]fact.Fact
 	before, now fold.Objects
 	folded      map[fold.Key]bool
 
-	// accounts and granted are the rows of the affected accounts. gives has the grants of the changed objects.
+	// accounts contains the rows of the affected accounts, and granted their stored grants. gives contains the new
+	// grants of the changed objects.
 	accounts map[string]accountRow
 	granted  map[string][]fold.Grant
 	gives    map[string][]fold.Grant
 	change   fold.Change
-	// withheld holds the published events and the tasks of a silent change.
+	// withheld holds the events and tasks that are not published because the change is silent.
 	withheld []withheld.Record
 }
 
@@ -116,7 +114,7 @@ func (a *applying) read(ctx context.Context) error {
 	}
 	b := &pgx.Batch{}
 	s, n := a.subject, a.about
-	a.readMeaning(b)
+	a.readRules(b)
 	a.lock(b)
 	for _, f := range a.facts {
 		if err := AppendFact(b, f); err != nil {
@@ -134,7 +132,7 @@ func (a *applying) read(ctx context.Context) error {
 		return err
 	}
 	switch from := a.facts[0].Origin; {
-	case from == fact.FromOperator, a.facts[0].Kind == fact.Withheld: // they have the current time
+	case from == fact.FromOperator, a.facts[0].Kind == fact.Withheld: // such facts have the current time
 	default:
 		a.change.Silent = a.policy.Silent || from == fact.FromImport || s.OccurredAt.Before(a.policy.EffectsFrom) ||
 			a.past()
@@ -142,8 +140,9 @@ func (a *applying) read(ctx context.Context) error {
 	return nil
 }
 
-// past reports whether a person fetched a subscription or an open invoice from before the start of effects that no
-// earlier fact showed. Nothing has happened to it since then.
+// past reports whether a person fetched a subscription or an open invoice that is older than the start of effects and
+// unknown to pawl. Its fact has the current time, but nothing has changed since the start of effects, so it has no
+// effects.
 func (a *applying) past() bool {
 	return a.subject.EventType == fact.Reconciled && slices.ContainsFunc(a.facts, func(f fact.Fact) bool {
 		if i := f.Invoice; i != nil && i.Status == "open" && !i.CreatedAt.IsZero() {
@@ -154,8 +153,8 @@ func (a *applying) past() bool {
 	})
 }
 
-// AppendFact adds a statement to b that stores a fact. It does not change a stored fact. If the fact cannot be
-// encoded, it returns an error and adds nothing.
+// AppendFact queues a statement in b that stores a fact. It does not change a fact that is already stored. If the fact
+// cannot be encoded, AppendFact returns an error and queues nothing.
 func AppendFact(b *pgx.Batch, f fact.Fact) error {
 	data, err := json.Marshal(f.Data)
 	if err != nil {
@@ -166,7 +165,6 @@ func AppendFact(b *pgx.Batch, f fact.Fact) error {
 	return nil
 }
 
-// named returns the account that the facts name, or "".
 func (a *applying) named() string {
 	name := a.policy.AccountOf(a.facts)
 	for _, f := range a.facts {
@@ -175,14 +173,14 @@ func (a *applying) named() string {
 	return name
 }
 
-// claims returns the objects of the facts that no other object refers to.
+// claims returns the objects of the facts that are not part of another object: no payment or invoice owns them.
 func (a *applying) claims() []string {
 	n := a.about
 	return append([]string{n[fold.KindDispute], n[fold.KindWarning], n[fold.KindCredit]}, a.refunds...)
 }
 
-// lock locks the payment, the invoice and the customers. Only rows contain the owner of a payment, so each object is
-// looked up after the lock of the object that leads to it. A hold on an account locks only the row of the account.
+// lock locks the payment, the invoice and the customers. The owner of a payment is known only from rows. Each lookup
+// therefore needs the lock of the object that it starts from. A hold on an account locks only the row of the account.
 func (a *applying) lock(b *pgx.Batch) {
 	s, n := a.subject, a.about
 	customer := cmp.Or(s.Customer, n[fold.KindSubscription], n[fold.KindInvoice], a.facts[0].Object)
@@ -231,7 +229,7 @@ func (a *applying) collectObjects(rows pgx.Rows) error {
 	return err
 }
 
-// fold folds the objects from their facts and assigns them, and the objects that belong to them, to accounts. It does
+// fold computes the objects from their facts, and assigns them and the objects that belong to them to accounts. It does
 // not access the database.
 func (a *applying) fold(context.Context) error {
 	a.now, a.folded = maps.Clone(a.before), map[fold.Key]bool{}
@@ -257,7 +255,7 @@ func (a *applying) fold(context.Context) error {
 			continue
 		}
 		if o := k.Fold(id, with); o != nil {
-			if p, ok := o.(*fold.Payment); ok { // its invoice may be known from facts alone
+			if p, ok := o.(*fold.Payment); ok { // its invoice may be known only from facts
 				a.about.add(names{fold.KindInvoice: p.Invoice})
 			}
 			if i, ok := o.(*fold.Invoice); ok && a.again.Job != "" {
@@ -292,15 +290,16 @@ func (a *applying) fold(context.Context) error {
 	return nil
 }
 
-// learnt reports whether more is known about the owner of an object that may be published before its owner is known.
+// learnt reports whether the owner of an object has become better known. It returns false for kinds that are published
+// only when their owner is known.
 func learnt(o, was fold.Object) bool {
 	waits := slices.Contains([]fold.Kind{fold.KindRefund, fold.KindDispute, fold.KindWarning, fold.KindCredit},
 		o.Kind())
 	return waits && was != nil && o.OwnerRank() > was.OwnerRank()
 }
 
-// concerned reports whether the facts may determine the owner of an object: they are about the object, its customer or
-// its invoice, or the object belongs to a payment.
+// concerned reports whether the facts may change the owner of an object. They may if they are about the object, its
+// customer or its invoice, or if the object belongs to a payment.
 func (a *applying) concerned(o fold.Object) bool {
 	ref := o.Reference()
 	switch o.Kind() {
@@ -311,21 +310,23 @@ func (a *applying) concerned(o fold.Object) bool {
 			return true
 		}
 	case fold.KindInvoice:
-		if i := o.(*fold.Invoice); i.Subscription != "" && !a.folded[fold.KeyOf(o)] { // it moves with its subscription
+		// it moves together with its subscription
+		if i := o.(*fold.Invoice); i.Subscription != "" && !a.folded[fold.KeyOf(o)] {
 			return i.AtCheckout && a.folded[fold.Key{Kind: fold.KindSubscription, ID: i.Subscription}]
 		}
 	}
 	return a.folded[fold.KeyOf(o)] || a.linked && ref.Customer == a.subject.Customer || a.mayName(ref.Customer)
 }
 
-// mayName reports whether a subscription of the customer was folded. It may now name another account for the customer.
+// mayName reports whether a subscription of the customer was computed. Its metadata may now name another account for
+// the customer.
 func (a *applying) mayName(customer string) bool {
 	s := fold.Find[*fold.Subscription](a.now, a.about[fold.KindSubscription])
 	return s != nil && a.folded[fold.KeyOf(s)] && customer != "" && s.Customer == customer
 }
 
-// announce keeps the earlier published events of an object and adds new ones if its account is certain. The account of
-// money is certain if its purchase is known.
+// announce sets the events of an object that are published. It keeps the events that were published before. It adds new
+// events only if the account and the purchase of the object are known.
 func announce(o, was fold.Object) {
 	ref := o.Reference()
 	if was != nil {
@@ -336,7 +337,8 @@ func announce(o, was fold.Object) {
 	}
 }
 
-// touched returns the objects that were folded, whose owner became better known, or that moved to another account.
+// touched returns the objects to write: It returns computed objects, objects that moved to another account, and objects
+// with a better known owner.
 func (a *applying) touched() []fold.Object {
 	return slices.DeleteFunc(a.now.List(), func(o fold.Object) bool {
 		was := a.before[fold.KeyOf(o)]

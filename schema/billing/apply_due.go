@@ -14,25 +14,27 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// ApplyDue takes the scheduled actions of an account that are due by a time, or by now if that is later. It reduces the
-// access to the grants that have not ended, and publishes events in the outbox. It does so in tx, which also contains
-// the ledger row of the effect. The returned change contains everything that a plan needs. No object is folded again,
-// because there is no new fact and no fold depends on the current time. The exception are refunds that only charges
-// report: [Apply] adds their facts first.
+// ApplyDue executes the scheduled actions of an account that are due at the given time, or now if that is later. It
+// removes the grants that have ended from the access of the account, and publishes events in the outbox. It does so in
+// tx, which also contains the ledger row of the effect. The returned change contains everything that is needed to plan
+// effects.
 //
-// ApplyDue then locks only the row of the account. Facts of its customers wait for this lock before they write
-// anything.
+// ApplyDue does not compute objects from facts: there are no new facts, and the state of an object does not depend on
+// the current time. Refunds that only charges report are the exception, because [Apply] first adds their facts.
+//
+// ApplyDue locks only the row of the account. Transactions with facts of the account's customers wait for this lock
+// before they write anything.
 func ApplyDue(ctx context.Context, tx ledger.Tx, s fact.Subject, account string, at time.Time, p fact.Policy,
 	effectKey string) (fold.Change, error) {
 	a := applyingDue{applying: applying{tx: tx, policy: p, key: effectKey, at: at, subject: s}}
 	a.change.Subject, a.subject.OccurredAt = s, at
 	if err := a.applyDue(ctx, account); err != nil {
-		return fold.Change{}, fmt.Errorf("apply what is due of account %s: %w", account, err)
+		return fold.Change{}, fmt.Errorf("apply the scheduled actions of account %s: %w", account, err)
 	}
 	return a.change, nil
 }
 
-// applyingDue is one call of ApplyDue. last is when the last grant ended.
+// applyingDue holds the state of one call of ApplyDue. last is when the last grant ended.
 type applyingDue struct {
 	applying
 	last fold.Lapse
@@ -45,14 +47,14 @@ func (a *applyingDue) applyDue(ctx context.Context, account string) error {
 	}
 	b := &pgx.Batch{}
 	a.accounts, a.granted = map[string]accountRow{}, map[string][]fold.Grant{}
-	a.readMeaning(b)
+	a.readRules(b)
 	b.Queue(effectsFromSQL, mode).QueryRow(func(row pgx.Row) error { return row.Scan(&a.policy.EffectsFrom) })
 	a.lockAccount(b, account, "")
 	if err := a.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
 	a.at = fold.Latest(a.at, a.accounts[account].Now.UTC())
-	taken, err := schema.Rows(ctx, a.tx, "read what is due", scanDue, takeDueSQL, mode, account, a.at)
+	taken, err := schema.Rows(ctx, a.tx, "read the scheduled actions", scanDue, takeDueSQL, mode, account, a.at)
 	if err != nil {
 		return err
 	}
@@ -92,16 +94,16 @@ func (a *applyingDue) take(ctx context.Context, d fold.Due) error {
 		return a.book(ctx, d)
 	case fold.DueHold:
 		return a.hold(ctx, d)
-	case fold.DueChanged, fold.DueEnded, fold.DueTaken:
+	case fold.DueChanged:
 		return a.letter(ctx, d)
 	}
 	a.change.Due = append(a.change.Due, d)
 	return nil
 }
 
-// end adds the end of a grace period to the change. It also adds the end of a paid period if the subscription had ended
-// before, or if the money of a later purchase was taken back. No event reports these ends. The end of a one-time
-// purchase sends no email.
+// end adds the end of a grant to the change: the end of a grace period, or of a paid period after the subscription
+// ended or the money of a later purchase was returned. No event of the provider reports these ends. The end of a
+// one-time purchase sends no e-mail.
 func (a *applyingDue) end(ctx context.Context, d fold.Due) error {
 	if d.Why != fold.DueEnding && d.At.After(a.last.At) {
 		a.last = fold.Lapse{At: d.At, Cause: d.Cause}
@@ -117,7 +119,7 @@ func (a *applyingDue) end(ctx context.Context, d fold.Due) error {
 	return err
 }
 
-// hold adds a hold to the change, with the subscription of the highest plan that it affects.
+// hold adds a hold to the change. It also adds the affected subscription with the highest plan.
 func (a *applyingDue) hold(ctx context.Context, d fold.Due) error {
 	grants := a.granted[d.Object]
 	fold.SortGrants(grants, a.policy)
@@ -134,7 +136,7 @@ func (a *applyingDue) hold(ctx context.Context, d fold.Due) error {
 	return nil
 }
 
-// book adds a money object to the change, and the movements of a payment or a checkout session.
+// book adds a money object to the change. For a payment or a checkout session it also adds the refunds and disputes.
 func (a *applyingDue) book(ctx context.Context, d fold.Due) error {
 	money, err := readObjects(ctx, a.tx, moneySQL, a.subject.Mode, d.Object)
 	if err != nil {
@@ -156,7 +158,7 @@ union all select kind, state from objects
  where mode = $1 and payment <> '' and kind in ('refund', 'dispute')
    and payment = any (array[$2, (select payment from objects where mode = $1 and id = $2 and kind = 'checkout')])`
 
-// remind adds a dunning step of an invoice to the change if it is still the newest step.
+// remind adds the reminder of an invoice to the change if no newer reminder is due.
 func (a *applyingDue) remind(ctx context.Context, d fold.Due) error {
 	i, err := known[fold.Invoice](ctx, a.tx, invoiceSQL, a.subject.Mode, d.Object)
 	if err != nil {
@@ -171,7 +173,6 @@ func (a *applyingDue) remind(ctx context.Context, d fold.Due) error {
 	return nil
 }
 
-// letter adds an email with its object to the change.
 func (a *applyingDue) letter(ctx context.Context, d fold.Due) error {
 	s, err := known[fold.Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
 	if err != nil {

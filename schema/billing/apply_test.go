@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 var errUndo = errors.New("nothing of this is kept")
 
-// applied applies facts, an event each, in the order given, and returns what the rows then hold, and what is due; nothing
-// is kept.
+// applied applies facts, one event each, in the given order, and returns the rows and the scheduled actions. It commits
+// nothing.
 func applied(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Policy, now time.Time) (lines, due []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -47,10 +47,10 @@ func applied(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Policy,
 	return lines, due
 }
 
-// dueRows says what the clock will do, in the order of its words: "why object step at".
+// dueRows returns the scheduled actions as sorted lines "why object step at".
 func dueRows(t *testing.T, tx ledger.Tx) []string {
 	t.Helper()
-	return dueFor(t, tx, `where why not in ('renewal', 'add_on')`) // each has a test of its own
+	return dueFor(t, tx, `where why not in ('renewal', 'add_on')`) // each has its own test
 }
 
 func dueFor(t *testing.T, tx ledger.Tx, where string) []string {
@@ -71,8 +71,8 @@ func dueFor(t *testing.T, tx ledger.Tx, where string) []string {
 	return lines
 }
 
-// checkNews looks at what was told, in the order in which it was: of an account's target no older version after a newer
-// one, of an object nothing twice that happens once, and of a subscription nothing after its end.
+// checkNews checks the order of the published events. The versions of an account's target increase, an event that
+// happens once is published once per object, and no event about a subscription follows its end.
 func checkNews(t *testing.T, tx ledger.Tx) {
 	t.Helper()
 	found, err := tx.Query(t.Context(), `select type, account, coalesce(data->>'version', ''), coalesce(data->>'invoice', ''), coalesce(data->>'subscription', ''), coalesce(data->>'attempt', '') from outbox order by id`)
@@ -91,13 +91,13 @@ func checkNews(t *testing.T, tx ledger.Tx) {
 		case "access.changed":
 			v, err := strconv.Atoi(n.Version)
 			if err != nil || v <= version[n.Account] {
-				t.Errorf("told version %s of %s after %d: %+v", n.Version, n.Account, version[n.Account], list)
+				t.Errorf("published version %s of %s after %d: %+v", n.Version, n.Account, version[n.Account], list)
 			}
 			version[n.Account] = v
 			continue
-		case "subscription.changed":
+		case "billing.subscription.changed":
 			if once["subscription.ended "+n.Subscription+" "] {
-				t.Errorf("told that %s has changed after it had ended: %+v", n.Subscription, list)
+				t.Errorf("published a change of %s after its end: %+v", n.Subscription, list)
 			}
 			continue
 		case "task.opened", "task.closed": // a task opens again with its cause
@@ -108,22 +108,22 @@ func checkNews(t *testing.T, tx ledger.Tx) {
 			of = n.Invoice
 		}
 		if key := n.Type + " " + of + " " + n.Attempt; once[key] {
-			t.Errorf("told twice: %s: %+v", key, list)
+			t.Errorf("published twice: %s: %+v", key, list)
 		} else {
 			once[key] = true
 		}
 	}
 }
 
-// ofFacts leaves out what is due of the workspace: whether there ever was one is history.
+// ofFacts removes scheduled actions of the workspace, because they depend on whether the workspace ever existed.
 func ofFacts(due []string) []string {
 	return slices.DeleteFunc(slices.Clone(due), func(line string) bool {
 		return slices.Contains([]string{"keep", "hold", "refold"}, strings.Fields(line)[0])
 	})
 }
 
-// rows says what the rows hold, in the words of [world.lines]. Accounts that nothing belongs to are left out: that they
-// once had something is history, and not the same in every order.
+// rows returns the rows in the format of [world.lines]. It omits accounts without objects, because they depend on the
+// order of the facts.
 func rows(t *testing.T, tx ledger.Tx) []string {
 	t.Helper()
 	var lines []string
@@ -148,7 +148,7 @@ func rows(t *testing.T, tx ledger.Tx) []string {
 	return lines
 }
 
-// wantRows says what the rows hold of a world.
+// wantRows returns the expected rows of a world.
 func wantRows(lines []string, invoices map[string]fold.Invoice) []string {
 	var want []string
 	for _, line := range lines {
@@ -174,7 +174,7 @@ func wantRows(lines []string, invoices map[string]fold.Invoice) []string {
 func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
-	for _, c := range cases { // one after the other: they are about the same customer
+	for _, c := range cases { // sequential: the cases have the same customer
 		t.Run(c.name, func(t *testing.T) {
 			p, now := c.terms()
 			facts := events(c.facts, true)
@@ -189,15 +189,15 @@ func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 					due = gotDue
 				}
 				if !slices.Equal(gotDue, due) {
-					t.Fatalf("after %s what is due is\n got %q\nwant %q", told(delivered), gotDue, due)
+					t.Fatalf("after %s the scheduled actions are\n got %q\nwant %q", told(delivered), gotDue, due)
 				}
 			})
 		})
 	}
 }
 
-// A hold on an account takes all access away, and its end gives back what there is then, with news of both. The clock
-// gives nothing meanwhile, and nobody is asked to release the workspace.
+// A hold on an account revokes all access, and its end restores the current access. Both publish events. Meanwhile
+// scheduled actions grant nothing, and no task to release the workspace is opened.
 func TestApply_HoldOnAccount(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))
@@ -209,11 +209,11 @@ func TestApply_HoldOnAccount(t *testing.T) {
 		c.want("features", texts(c.T, c.tx, `select feature from entitlements where enabled`))
 		c.want("an older release comes late", c.told(30, onAccount(fact.Released, "acme", 5)), "acme: suspended")
 		c.want("released", c.told(40, onAccount(fact.Released, "acme", 40)), "acme: active enterprise 1 api,audit-log,projects,sso")
-		c.want("news", c.announced(), "subscription.changed", "access.changed", "access.changed", "subscription.changed", "access.changed")
+		c.want("news", c.announced(), "billing.subscription.changed", "access.changed", "access.changed", "billing.subscription.changed", "access.changed")
 	})
 }
 
-// Two persons decide about one account at once: the later decision holds, whoever comes first.
+// Two people decide about one account concurrently: the later decision counts, in any order of the transactions.
 func TestApply_HoldsOnAccount_AtOnce_LastHolds(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -243,18 +243,19 @@ func TestApply_HoldsOnAccount_AtOnce_LastHolds(t *testing.T) {
 	}
 }
 
-// asksNow leaves out prices that were asked about meanwhile: that depends on the order.
+// asksNow excludes tasks about prices that were cancelled, because they depend on the order.
 const asksNow = `not (kind = 'unknown_price' and state = 'cancelled')`
 
-// withItem is a subscription of the starter plan with one item more.
+// withItem is a subscription of the starter plan with one more item.
 func withItem(price string, metered bool) fact.Fact {
 	return updated(50, "active", "starter", with(func(s *fact.Subscription) {
 		s.Items = append(s.Items, fact.Item{Price: price, Quantity: 1, Metered: metered})
 	}))
 }
 
-// A price that no mapping knows asks a person once for each account, until one does, or its subscriptions have ended; an invoice that cannot be
-// finalized, until it is, or its draft is mended or gone. An event that comes late leaves the same task.
+// An unmapped price opens one task per account, until it is mapped or its subscriptions have ended. An invoice that
+// cannot be finalized opens a task until it is finalized, or its draft is fixed or deleted. A late event results in the
+// same task.
 func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -305,8 +306,8 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 	}
 }
 
-// Two customers of one account, and a subscription that moves between two accounts, from many workers: nobody waits for
-// ever, and the end is that of any other order.
+// Two customers of one account, and a subscription that moves between two accounts, are processed by many workers: no
+// deadlock occurs, and the state is the same as in any other order.
 func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -355,7 +356,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"touched"}, Open: []string{"remind", "not ours"}})
 }
 
-// A fold reads what its object left, and not how old the account is.
+// The cost of a fold depends on its object and not on the age of the account.
 func TestApply_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -388,7 +389,7 @@ func TestApply_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	}
 }
 
-// counting counts what is sent to the database.
+// counting counts the statements sent to the database.
 type counting struct {
 	ledger.Tx
 	trips, statements int
@@ -400,8 +401,8 @@ func (c *counting) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	return c.Tx.SendBatch(ctx, b)
 }
 
-// What applying costs the database is mostly the number of its statements. Raise a number only with a reason in the
-// commit, and lower it when you can.
+// The number of statements dominates the cost of Apply. Raise a number only with a reason in the commit, and lower it
+// when you can.
 func TestApply_PaidInvoices_Statements(t *testing.T) {
 	t.Parallel()
 	err := pgx.BeginFunc(t.Context(), schematest.New(t), func(tx pgx.Tx) error {
@@ -410,11 +411,12 @@ func TestApply_PaidInvoices_Statements(t *testing.T) {
 			name string
 			want int
 		}{
-			// The meaning and its lock, the other locks, the fact, what it is folded with (facts and rows); the account and its grants; and then the rows of
-			// subscription, invoice, grant, what is due, target and features, the accounts that are written alike, and the news.
-			{"the first invoice of a customer", 16},
-			// No target and no features; but what was due of the subscription is looked at.
-			{"the next period", 15},
+			// The rules and their lock, the other locks, the fact, the inputs of the fold (facts and rows); the account
+			// and its grants; then the rows of subscription, invoice, subjects of the event, grant, scheduled actions, target and features,
+			// the accounts with similar IDs, and the published events.
+			{"the first invoice of a customer", 17},
+			// No target and no features, but the scheduled actions of the subscription are read.
+			{"the next period", 16},
 		} {
 			c := counting{Tx: tx}
 			if _, err := billing.Apply(t.Context(), &c, facts[i:i+1], policy, "apply", facts[i].OccurredAt); err != nil {

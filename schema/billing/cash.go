@@ -9,16 +9,16 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// ObjectCash is the sum of the entries about one object in one currency.
+// ObjectCash is the money that the entries about one object have booked, in one currency.
 type ObjectCash struct {
 	Object, Currency string
 	Cash             int64
 }
 
-// CashOf returns the cash of the entries about the invoices, payments, sessions, refunds and disputes of customers. It
-// leaves out credit notes, and invoices that were paid out of band: that money is not on the provider's balance.
+// CashOf adds up the entries about the invoices, payments, sessions, refunds and disputes of customers. It omits credit
+// notes and invoices that were paid out of band, because their money is not on the provider's balance.
 func (s *Store) CashOf(ctx context.Context, mode string, customers []string) ([]ObjectCash, error) {
-	return schema.Rows(ctx, s.db, "read the cash of entries", pgx.RowToStructByPos[ObjectCash], cashOfSQL, mode,
+	return schema.Rows(ctx, s.db, "read the booked money", pgx.RowToStructByPos[ObjectCash], cashOfSQL, mode,
 		customers)
 }
 
@@ -29,18 +29,18 @@ type Purchase struct {
 	NotOurs         bool
 }
 
-// Purchases returns the purchases of payments. It omits payments without an event.
+// Purchases returns what each of the payments paid for. It omits payments without an event.
 func (s *Store) Purchases(ctx context.Context, mode string, payments []string) ([]Purchase, error) {
 	return schema.Rows(ctx, s.db, "read purchases", pgx.RowToStructByPos[Purchase], purchasesSQL, mode,
 		payments)
 }
 
-// EffectsFrom returns when the effects of a mode begin.
+// EffectsFrom returns when the effects of a mode start; earlier events have none.
 func (s *Store) EffectsFrom(ctx context.Context, mode string) (time.Time, error) {
 	return one(ctx, s.db, "when effects begin", pgx.RowTo[time.Time], effectsFromSQL, mode)
 }
 
-// SkippedEntries returns the keys of the entries that were skipped, by a person or by the configuration.
+// SkippedEntries returns the keys of the entries that a person or the configuration skipped.
 func (s *Store) SkippedEntries(ctx context.Context, keys []string) ([]string, error) {
 	return schema.Rows(ctx, s.db, "read skipped entries", pgx.RowTo[string], skippedEntriesSQL, keys)
 }

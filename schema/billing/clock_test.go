@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// clock is an account whose facts come, and whose time passes.
+// clock is an account with a settable time.
 type clock struct {
 	*testing.T
 	tx     ledger.Tx
@@ -25,7 +25,7 @@ type clock struct {
 	policy fact.Policy
 }
 
-// passing calls f with a clock on an empty database, of which nothing is kept.
+// passing calls f with a clock on an empty database, and commits nothing.
 func passing(t *testing.T, f func(c *clock)) {
 	t.Helper()
 	t.Parallel()
@@ -39,7 +39,7 @@ func passing(t *testing.T, f func(c *clock)) {
 	}
 }
 
-// told applies facts at a second, and returns what was due with the last of them.
+// told applies facts at a second, and returns the due actions of the last one.
 func (c *clock) told(second int, facts ...fact.Fact) (due []string) {
 	c.Helper()
 	for _, f := range facts {
@@ -55,7 +55,7 @@ func (c *clock) told(second int, facts ...fact.Fact) (due []string) {
 	return due
 }
 
-// comes lets the clock come to a second, and returns what is due.
+// comes executes the scheduled actions at a second, and returns them.
 func (c *clock) comes(second int) (due []string) {
 	c.Helper()
 	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
@@ -69,10 +69,10 @@ func (c *clock) comes(second int) (due []string) {
 	return wordsOf(change)
 }
 
-// wordsOf says what was due, by whose event, and what the account has then.
+// wordsOf describes the due actions with their event, and the access of the account afterwards.
 func wordsOf(change fold.Change) (due []string) {
 	for _, d := range change.Due {
-		if d.Why == fold.DueRenewal || d.Why == fold.DueAddOn { // each has a test of its own
+		if d.Why == fold.DueRenewal || d.Why == fold.DueAddOn { // each has its own test
 			continue
 		}
 		due = append(due, words(string(d.Why), d.Object, when(d.Step > 0, fmt.Sprint(d.Step)), "by", d.Cause.EventID))
@@ -109,20 +109,21 @@ func TestApplyDue_Case13_GraceEnds_ThenPaid(t *testing.T) {
 		c.want("past due", c.told(10, updated(10, "past_due", "pro")), proActive)
 		c.want("failed", c.told(10, failed(1, 10, 1, "pro")), proActive)
 		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s", "grace sub_1 at 504h0m10s")
-		// The database's time is past all of that: of three reminders the newest is told, and it is that of the invoice's event.
+		// All actions are overdue by the database's time: of three reminders only the newest is sent, and it belongs to
+		// the invoice's event.
 		c.want("the clock comes", c.comes(0), "dunning in_1 4 by evt_3", "grace sub_1 by evt_2", "keep acme by evt_2", "acme: suspended")
 		c.want("it came before", c.comes(0), "acme: suspended")
 		c.want("due", dueRows(c.T, c.tx))
 		c.want("paid", c.told(years(0), paid(1, 22*aDay, "pro"), updated(22*aDay, "active", "pro")), proActive)
 		c.want("due", dueRows(c.T, c.tx))
-		if got := c.announced(); !slices.Equal(got, []string{"subscription.changed", "access.changed", "payment.failed", "access.changed", "invoice.paid", "access.changed"}) {
+		if got := c.announced(); !slices.Equal(got, []string{"billing.subscription.changed", "access.changed", "billing.payment.failed", "access.changed", "billing.invoice.paid", "access.changed"}) {
 			c.Errorf("announced %q", got)
 		}
 	})
 }
 
-// No event reports the end of the month that stays after the year that replaced it was refunded: the clock's change has
-// the subscription, for a letter.
+// No event reports the end of the month that remains after its replacement by a year was refunded. The change by the
+// scheduled action contains the subscription, for an e-mail.
 func TestApplyDue_YearRefunded_EndOfTheMonth(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndOnFullRefund = true
@@ -145,7 +146,8 @@ func TestApplyDue_Case30_PlannedEnd(t *testing.T) {
 	})
 }
 
-// The end of the paid period names the subscription that had ended before it: the customer is told then.
+// The action at the end of the paid period contains the subscription that had ended before, so that the customer gets
+// an e-mail then.
 func TestApplyDue_EndedBefore_AtPeriodEnd(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndAtPeriodEnd = true
@@ -159,7 +161,7 @@ func TestApplyDue_EndedBefore_AtPeriodEnd(t *testing.T) {
 	})
 }
 
-// What was planned and taken back is not due any more; what another subscription grants stays.
+// A planned end that was cancelled is not due any more, and the grant of another subscription stays.
 func TestApplyDue_PlannedEnd_TakenBack_OrNotTheLast(t *testing.T) {
 	passing(t, func(c *clock) {
 		end := years(aDay)
@@ -172,7 +174,7 @@ func TestApplyDue_PlannedEnd_TakenBack_OrNotTheLast(t *testing.T) {
 	})
 }
 
-// A step whose time has passed before its fact came is the event's own to do, and the later ones are the clock's.
+// A step whose time passed before its fact arrived is done by the event. Later steps are scheduled actions.
 func TestApply_LateFailure_NewestStepAtOnce(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))
@@ -185,21 +187,21 @@ func TestApply_LateFailure_NewestStepAtOnce(t *testing.T) {
 	})
 }
 
-// A row whose time has come stays for the clock's run when another fact comes first, and moves with its account.
+// An overdue row stays for the run of its scheduled action if another fact arrives first, and moves with its account.
 func TestApply_RowWhoseTimeHasCome_Stays(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"), failed(1, 10, 1, "pro"))
 		c.told(4*aDay, updated(4*aDay, "active", "enterprise", of("sub_1", "umbrella", "")))
-		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s") // and nobody releases the workspace of the account that was left
+		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s") // and no task to release the old account's workspace
 		if found, err := c.tx.Query(c.Context(), `select distinct account from due where why = 'dunning'`); err != nil {
 			c.Fatal(err)
 		} else if accounts, err := pgx.CollectRows(found, pgx.RowTo[string]); err != nil || !slices.Equal(accounts, []string{"umbrella"}) {
-			c.Errorf("the steps are those of %q, %v", accounts, err)
+			c.Errorf("the steps are the steps of %q, %v", accounts, err)
 		}
 	})
 }
 
-// A workspace is kept for a while after all is over, and not while there is access again.
+// A workspace is kept for a period after all access has ended, and the period stops when access returns.
 func TestApply_Keep(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"), created(0, "active", "pro", of("sub_2", "acme", "cus_2")))
@@ -210,13 +212,13 @@ func TestApply_Keep(t *testing.T) {
 		c.told(200, created(200, "active", "starter", of("sub_3", "acme", "")))
 		c.want("it is back", dueRows(c.T, c.tx))
 		if got := strings.Join(c.told(80*aDay, deleted(300, "starter", of("sub_3", "acme", ""))), ", "); got != "keep acme by evt_6, acme: suspended" {
-			c.Errorf("an end that is told after its time: %s", got)
+			c.Errorf("an end that is scheduled after its time: %s", got)
 		}
 	})
 }
 
-// What was paid back in full ends access by policy, and the workspace is kept for a while from the last of that money on,
-// whichever event told of it, and whatever comes later; not once there is access again.
+// A full refund ends access by policy. The workspace is kept for a period from the last refund, for any event that
+// reports it and any later event, and the period stops when access returns.
 func TestApply_Keep_PaidBackInFull(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndOnFullRefund = true
@@ -233,7 +235,7 @@ func TestApply_Keep_PaidBackInFull(t *testing.T) {
 	})
 }
 
-// As the charge alone tells of it, and ended before that was known.
+// The refund is reported by the charge only, and the subscription had ended before.
 func TestApply_Keep_PaidBack_AsTheChargeTells(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndOnFullRefund = true
@@ -244,8 +246,8 @@ func TestApply_Keep_PaidBack_AsTheChargeTells(t *testing.T) {
 	})
 }
 
-// What is lost in a dispute ends access by policy, and is over; what is only disputed, or held by a person, is with a
-// person.
+// A lost dispute ends access by policy. An open dispute or a hold does not start the period, because a person decides
+// about it.
 func TestApply_Keep_DisputeLost(t *testing.T) {
 	passing(t, func(c *clock) {
 		holds(&c.policy)
@@ -262,7 +264,7 @@ func TestApply_Keep_DisputeLost(t *testing.T) {
 	})
 }
 
-// What was bought once grants until it is paid back in full, whatever the policy.
+// A one-time purchase grants access until it is refunded in full, under any policy.
 func TestApply_Keep_OrderPaidBack(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(60, sale(20, "complete", "paid"), basil(20, 0), refunded("re_1", 50, "succeeded", 1000))
@@ -272,7 +274,7 @@ func TestApply_Keep_OrderPaidBack(t *testing.T) {
 	})
 }
 
-// What was bought once ends by the clock, whether an invoice or a session tells of it.
+// A one-time purchase ends by a scheduled action, if an invoice or a session reports it.
 func TestApplyDue_OneOff(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(20, sale(20, "complete", "paid"), paid(1, 20, "starter", oneOff(40*day)))
@@ -282,12 +284,12 @@ func TestApplyDue_OneOff(t *testing.T) {
 	})
 }
 
-// No event tells that a subscription is renewed: a person is asked, and is not any more once one tells.
+// No event reports the renewal of a subscription: a task is opened, and closed when an event arrives.
 func TestApplyDue_Renewal(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		facts []fact.Fact
-		want  []string // what is due, after the end of the first period
+		want  []string // the due actions after the end of the first period
 	}{
 		{"none has come", []fact.Fact{updated(1, "active", "pro")}, []string{"renewal sub_1 at 816h0m0s"}},
 		{"on trial", []fact.Fact{updated(1, "trialing", "pro", with(func(s *fact.Subscription) { s.TrialEnd = at(40 * aDay) }))}, []string{"renewal sub_1 at 1056h0m0s"}},
@@ -318,7 +320,7 @@ func TestApplyDue_Renewal(t *testing.T) {
 	})
 }
 
-// A plan has ended, or has never come, and a subscription that adds to it goes on.
+// A plan has ended, or never arrived, and an add-on subscription continues.
 func TestApplyDue_AddOnAlone(t *testing.T) {
 	addOn := func(second int) fact.Fact { return created(second, "active", "sso", of("sub_2", "acme", "")) }
 	alone := func(c *clock) []string { return dueFor(c.T, c.tx, `where why = 'add_on'`) }
@@ -362,10 +364,10 @@ func taskStates(c *clock) []string {
 	return states
 }
 
-// Case 3: a paid invoice stands in for its subscription's event. Where that does not come, a person is asked; when it
-// comes after all, nobody need review any more.
-// A refund comes before the invoice that its payment names, while a link names its account: it waits for the tax of the
-// invoice, and is booked without one only if nothing has told of it for the time to settle.
+// Case 3: a paid invoice replaces the missing event of its subscription. If that event does not arrive, a task is
+// opened; when it arrives, the task is closed. A refund arrives before the invoice of its payment, while a link names
+// its account: it waits for the tax of the invoice, and is booked without tax only if no event has reported it within
+// policy.subscription_wait.
 func TestApplyDue_RefundBeforeItsInvoice_WaitsForTax(t *testing.T) {
 	booked := func(c *clock) []string {
 		return dueFor(c.T, c.tx, `where why = 'book'`)
@@ -382,7 +384,7 @@ func TestApplyDue_RefundBeforeItsInvoice_WaitsForTax(t *testing.T) {
 	t.Run("nothing comes", func(t *testing.T) {
 		passing(t, func(c *clock) {
 			c.told(10, charge(1, 0), refunded("re_1", 10, "succeeded", 300))
-			c.want("nothing tells whose it is", booked(c))
+			c.want("its account is unknown", booked(c))
 			c.told(10, linked("cus_1", 10, "acme"))
 			c.want("the link tells", booked(c), "book re_1 at 10m10s")
 			c.want("it has settled", c.comes(years(0)), "book re_1 by evt_2", "acme:")
@@ -407,7 +409,7 @@ func TestApplyDue_Case3_Settle(t *testing.T) {
 	})
 }
 
-// An open invoice stays due, however many newer ones its subscription has: use is billed each day.
+// An open invoice stays due for any number of newer invoices of its subscription, because usage may be billed daily.
 func TestApply_ManyNewerInvoices_RemindersStay(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))
@@ -426,7 +428,8 @@ func TestApply_ManyNewerInvoices_RemindersStay(t *testing.T) {
 	})
 }
 
-// A customer has one letter a day about an invoice: a reminder is left out where an attempt is told that day.
+// A customer gets one e-mail per day about an invoice: a reminder is omitted if a failed attempt was reported on that
+// day.
 func TestApply_AttemptOnTheDayOfAReminder_NoReminder(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))

@@ -15,22 +15,21 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// A booked entry stays as it is. A later parse of its event, or other billing rules, may give another amount, tax or
-// account. A task then asks a person once, and the person can book the difference.
+// A booked entry never changes. After a later parse of its event, or with other billing rules, the entry may have the
+// wrong amount, tax or account. A task then opens, and a person can book the difference.
 
-// TaskEntry is the task to decide about a booked entry that differs from the facts.
+// TaskEntry is the kind of the task to decide about a booked entry that differs from the facts.
 const TaskEntry = "entry_differs"
 
-// ErrNoQuestion means that there is no open question about the entry of an object.
-var ErrNoQuestion = errors.New("its entry is as the facts say")
+// ErrNoQuestion means that the entry of an object needs no decision.
+var ErrNoQuestion = errors.New("its entry agrees with the facts")
 
-// cash is the amount of an object according to its facts.
 type cash struct {
 	account, currency string
 	amount, tax       int64
 }
 
-// cashOf returns the amount that is booked under the ID of an object. It is zero for a kind without such an entry.
+// cashOf returns the amount to book under the ID of an object. It is zero for a kind of object that has no such entry.
 func cashOf(o fold.Object) (c cash) {
 	switch o := o.(type) {
 	case *fold.Invoice:
@@ -53,11 +52,10 @@ func cashOf(o fold.Object) (c cash) {
 	return c
 }
 
-// correctionPrefix is the prefix of the keys of corrections.
 const correctionPrefix = "finance-correction:"
 
-// bookedOf returns the entries of objects with their corrections, oldest first. A compensated entry is settled and is
-// not returned.
+// bookedOf returns the entries and corrections of objects, oldest first. It omits compensated entries, because nothing
+// is booked for them any more.
 func bookedOf(ctx context.Context, db schema.Querier, mode string, objects ...string) ([]fold.Correction, error) {
 	return schema.Rows(ctx, db, "read what is booked of "+objects[0], pgx.RowToStructByPos[fold.Correction],
 		bookedOfSQL,
@@ -65,7 +63,6 @@ func bookedOf(ctx context.Context, db schema.Querier, mode string, objects ...st
 		objects)
 }
 
-// sumsOf adds up entries by account and currency, in their order.
 func sumsOf(entries []fold.Correction) (sums []fold.Correction) {
 	for _, e := range entries {
 		same := func(c fold.Correction) bool { return c.Account == e.Account && c.Currency == e.Currency }
@@ -79,8 +76,8 @@ func sumsOf(entries []fold.Correction) (sums []fold.Correction) {
 	return sums
 }
 
-// difference returns the corrections that make the booked amounts equal to the facts: at most one per account and
-// currency. Its keys contain only their last part; it is empty for entries from facts.
+// difference returns the corrections that make the booked amounts equal to the facts, at most one per account and
+// currency. The key of a correction contains only the suffix that the caller completes.
 func difference(booked []fold.Correction, is cash) []fold.Correction {
 	today := booked[0]
 	today.Account, today.Currency = cmp.Or(is.account, today.Account), cmp.Or(is.currency, today.Currency)
@@ -99,8 +96,8 @@ func difference(booked []fold.Correction, is cash) []fold.Correction {
 	return slices.DeleteFunc(sums, func(c fold.Correction) bool { return c.Amount == 0 && c.Tax == 0 })
 }
 
-// EntryDifferences returns the corrections that make the booked amounts of objects equal to their rows, by object. An
-// object whose entries are equal to its row has an empty list. An object without an entry is missing.
+// EntryDifferences returns, for each object, the corrections that make the booked amounts equal to the row of the
+// object. The list is empty if they are equal already. An object without an entry is not in the result.
 func EntryDifferences(ctx context.Context, db schema.Querier, mode string,
 	objects []string) (map[string][]fold.Correction, error) {
 	if len(objects) == 0 {
@@ -128,8 +125,8 @@ func EntryDifferences(ctx context.Context, db schema.Querier, mode string,
 	return differences, nil
 }
 
-// Corrections returns the corrections that would answer the open question about the entry of an object, with their
-// keys. It returns [ErrNoQuestion] if there is no open question or if the facts have answered it.
+// Corrections returns the corrections that pawl books if a person answers the open task about the entry of an object.
+// It returns [ErrNoQuestion] if no such task is open, or if later facts have made it unnecessary.
 func Corrections(ctx context.Context, db schema.Querier, mode, object string) (list []fold.Correction, err error) {
 	key, err := one(ctx, db, "the question about "+object, pgx.RowTo[string], questionSQL, mode, TaskEntry, object)
 	if err != nil {
@@ -149,8 +146,8 @@ func Corrections(ctx context.Context, db schema.Querier, mode, object string) (l
 	return list, nil
 }
 
-// Correct answers the open question about the entry of an object: a run of the clock books the difference. It returns
-// the corrections, or an error of [Corrections].
+// Correct completes the open task about the entry of an object and schedules the booking of the difference. It returns
+// the corrections, or the same errors as [Corrections].
 func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) (list []fold.Correction, err error) {
 	if list, err = Corrections(ctx, tx, mode, object); err != nil {
 		return nil, err
@@ -160,11 +157,12 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 		accounts = append(accounts, c.Account)
 	}
 	b := &pgx.Batch{}
-	for _, account := range fact.Unique(accounts) { // another job may recompute it before or after; all use one order
+	// use one lock order, because another job may recompute the object at the same time
+	for _, account := range fact.Unique(accounts) {
 		b.Queue(holdAccountSQL, mode, account)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("correct what is booked of %s: %w", object, err)
+		return nil, fmt.Errorf("correct the entry of %s: %w", object, err)
 	}
 	if list, err = Corrections(ctx, tx, mode, object); err != nil {
 		return nil, err
@@ -184,7 +182,7 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 	await(b, mode, object+" correction", list[0].Account, fold.Due{At: at, Why: fold.DueBook, Object: object,
 		Cause: cause})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("correct what is booked of %s: %w", object, err)
+		return nil, fmt.Errorf("correct the entry of %s: %w", object, err)
 	}
 	return list, nil
 }
@@ -198,7 +196,7 @@ const correctionSQL = `
 insert into finance_corrections (effect_key, corrects, mode, account, provider_account, object, invoice, amount, tax, currency, decided_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-// bookedOfSQL reads corrections from the decisions, because they may not be booked yet.
+// bookedOfSQL reads corrections from the decisions of people, because a correction may be decided but not booked yet.
 const bookedOfSQL = `
 with e as materialized (
     select * from finance_entries where object = any($2) and mode = $1 and kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
@@ -210,7 +208,7 @@ select ` + correctionColumns + ` as at
   from finance_corrections where object in (select object from e) and object not in (select object from e where kind = 'reversal') and mode = $1
  order by at, effect_key`
 
-// movesWithSQL reads the objects that move to another account with a subscription or an invoice.
+// movesWithSQL reads the objects that move to another account together with a subscription or an invoice.
 const movesWithSQL = `
 select 'invoice', state from invoices where mode = $1 and subscription = $2 and subscription <> ''
 union all select kind, state from objects where mode = $1 and subscription = $2 and subscription <> '' and kind in ('payment', 'refund')
@@ -224,7 +222,7 @@ select found.* from unnest($2::text[]) of(id) cross join lateral (
     union all select kind, state from objects where mode = $1 and id = of.id and kind in ('payment', 'refund', 'checkout')
     offset 0) found`
 
-// askForEntrySQL does not change a question that a person has answered, as long as it is the same.
+// askForEntrySQL does not reopen a closed task if the figures are still the same.
 const askForEntrySQL = wasTask + `
 insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, 'open', $5, $6)
     on conflict (mode, kind, object) do update set state = 'open', account = excluded.account, title = excluded.title,

@@ -11,7 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// RecordEntry is the statement that records an entry. It does not change a recorded entry.
+// RecordEntry returns the statement that stores an entry. The statement does not change an entry that is already
+// stored.
 func RecordEntry(e fold.Entry) ledger.Statement {
 	return ledger.Statement{SQL: financeEntrySQL, Args: []any{
 		e.EffectKey, e.Mode, e.Account, e.ProviderAccount, e.Object, e.Invoice, e.Kind, e.Amount, e.Tax, e.Currency,
@@ -19,16 +20,17 @@ func RecordEntry(e fold.Entry) ledger.Statement {
 	}}
 }
 
-// Booked returns the entry of an effect, or nil.
+// Booked returns the entry that an effect has booked, or nil.
 func (s *Store) Booked(ctx context.Context, effectKey string) (*fold.Entry, error) {
-	return one(ctx, s.db, "what is booked by "+effectKey, pgx.RowToAddrOfStructByPos[fold.Entry], bookedSQL, effectKey)
+	return one(ctx, s.db, "the entry of "+effectKey, pgx.RowToAddrOfStructByPos[fold.Entry], bookedSQL, effectKey)
 }
 
-// PaymentsFor returns at most ten payments through the provider for an invoice or a checkout session, or object itself
-// if it is a payment: payment intents, and charges without one. It leaves out a payment with its own part of the
-// invoice, unless all payments have one.
+// PaymentsFor returns the payments that paid an invoice or a checkout session, at most ten. If object is a payment,
+// PaymentsFor returns object. Each payment is the ID of a payment intent, or of a charge without a payment intent. It
+// omits payments outside of the provider, and payments that are booked as a part of the invoice, unless all payments
+// are.
 func (s *Store) PaymentsFor(ctx context.Context, mode, object string) (payments []string, err error) {
-	payments, err = schema.Rows(ctx, s.db, "read what has paid "+object, pgx.RowTo[string], paymentsForSQL, mode,
+	payments, err = schema.Rows(ctx, s.db, "read the payments of "+object, pgx.RowTo[string], paymentsForSQL, mode,
 		object)
 	return slices.DeleteFunc(payments, func(id string) bool { return id == "" }), err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
-	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -29,10 +28,10 @@ func linksOf(t *testing.T, pool *pgxpool.Pool) (list []string) {
 	return list
 }
 
-// The links are those of the meaning in force. Each names the switch that has brought it there, and not a later one that
-// left it as it was. A process whose source has a table of them takes them over, and proposes nothing else; what its own
-// file says of an account leads.
-func TestLinks_OfMeaningInForce_WithWhoAndWhy(t *testing.T) {
+// The links are part of the active rules. Each contains the change that has set it, and not a later change that kept
+// it. A process whose source has a table of links takes them over, and proposes no other change. An account in its own
+// configuration file has precedence.
+func TestLinks_OfActiveRules_WithActorAndReason(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	eight, ten := fact.Connected{Mode: "live", ID: "acct_8"}, fact.Connected{Mode: "live", ID: "acct_10"}
@@ -42,7 +41,7 @@ func TestLinks_OfMeaningInForce_WithWhoAndWhy(t *testing.T) {
 	if got, want := linksOf(t, pool), []string{"live acct_10 hooli ada", "live acct_8 acme ada", "live acct_9 umbrella a worker"}; !slices.Equal(got, want) {
 		t.Errorf("links %q, want %q", got, want)
 	}
-	inForce, err := billing.HashInForce(t.Context(), pool)
+	active, err := billing.ActiveRulesHash(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,14 +56,14 @@ func TestLinks_OfMeaningInForce_WithWhoAndWhy(t *testing.T) {
 		own := policy.With(fact.Connected{Mode: "live", ID: "acct_9"}, tt.own)
 		own.Linked = tt.linked
 		proposed, found, err := billing.Propose(t.Context(), pool, own, name)
-		if err != nil || found != inForce || (proposed == inForce) != tt.same {
-			t.Errorf("%s: proposes %s where %s is in force, %v", name, proposed, found, err)
+		if err != nil || found != active || (proposed == active) != tt.same {
+			t.Errorf("%s: proposes %s where %s is active, %v", name, proposed, found, err)
 		}
 	}
 }
 
-// A link that is another shows whose objects it moves, and nothing else. Meanings that were proposed before a switch are
-// no proposals any more.
+// A changed link affects the two accounts whose objects it moves, and no others. Rules that were proposed before
+// another change was applied are no longer proposals.
 func TestCheckSwitch_LinkedOtherwise_HitsBothAccounts(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -76,10 +75,10 @@ func TestCheckSwitch_LinkedOtherwise_HitsBothAccounts(t *testing.T) {
 		created(0, "active", "pro", of("sub_2", "", "cus_2"), connected), created(1, "active", "pro"),
 	}, false)...)
 	var got []string
-	for _, h := range rebuild.Impacts(forecast(t, pool, policy, newer, now).Differences) {
-		got = append(got, h.Account+" "+string(h.Change))
+	for _, h := range forecast(t, pool, policy, newer, now).Impacts {
+		got = append(got, fmt.Sprint(h.Account, " ", h.Change, " ", h.Destructive()))
 	}
-	if want := []string{"umbrella loses access", "initech gains access"}; !slices.Equal(got, want) {
+	if want := []string{"umbrella loses access true", "initech gains access true"}; !slices.Equal(got, want) {
 		t.Errorf("hit: %q, want %q", got, want)
 	}
 	proposals := func(want int) {

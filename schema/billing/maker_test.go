@@ -16,6 +16,7 @@ const (
 var (
 	check, deliver, count       = billingtest.Check, billingtest.Deliver, billingtest.Count
 	recompute                   = billingtest.Job
+	receiptsOf, subjects        = billingtest.Receipts, billingtest.Subjects
 	texts, forecast             = billingtest.Texts, billingtest.Forecast
 	mapped, propose, switchTo   = billingtest.Mapped, billingtest.Propose, billingtest.Switch
 	deliverWith, applyPatiently = billingtest.DeliverWith, billingtest.ApplyPatiently

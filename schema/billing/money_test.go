@@ -27,14 +27,14 @@ func basil(second int, refunded int64) fact.Fact {
 	return f
 }
 
-// ofNone is a charge that tells that it is of no invoice.
+// ofNone is a charge that reports that it has no invoice.
 func ofNone(second int) fact.Fact {
 	f := basil(second, 0)
 	f.Payment.NoInvoice = true
 	return f
 }
 
-// authorised is the charge of a payment that is not captured yet, captured the same charge afterwards.
+// authorised is the charge of a payment before its capture, captured the same charge after it.
 func authorised(second int) fact.Fact {
 	f := basil(second, 0)
 	f.Payment.Status, f.Payment.Amount = "requires_capture", 0
@@ -47,14 +47,14 @@ func captured(second int, amount int64) fact.Fact {
 	return f
 }
 
-// partOf is a payment of a part of in_1.
+// partOf is a partial payment of in_1.
 func partOf(second int, amount int64) fact.Fact {
 	f := tie(second, "in_1")
 	f.Payment.Amount = amount
 	return f
 }
 
-// paidSoFar sets the paid part of an invoice.
+// paidSoFar sets the paid amount of an invoice.
 func paidSoFar(amount int64) change {
 	return func(f *fact.Fact) { f.Invoice.Paid, f.Invoice.Remaining = amount, f.Invoice.Due-amount }
 }
@@ -78,28 +78,28 @@ var (
 	reinstated = fact.Movement{ID: "txn_2", Amount: 1000, Currency: "usd"}
 )
 
-// The cases are those of the model; the rows are what they end in, and news what was told, in every order.
+// The cases are the cases of the model. rows is the final state, and news the published events, in every order.
 var moneyCases = []struct {
 	name   string
 	facts  []fact.Fact
 	policy func(*fact.Policy)
 	want   []string
 	news   string
-	// toldTo is the account that refunds and disputes are told to, "" for any.
+	// toldTo is the account of the published refunds and disputes; "" means any.
 	toldTo string
 }{
 	{name: "14 refunded in full, and the refund failed",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 1000), refunded("re_1", 20, "failed", 1000)}, policy: full,
-		want: []string{active, paidOnce, believed, "re_1: acme in_1 sub_1 failed 1000", keeps}, news: "refund.failed refund.succeeded"},
+		want: []string{active, paidOnce, believed, "re_1: acme in_1 sub_1 failed 1000", keeps}, news: "billing.refund.failed billing.refund.succeeded"},
 	{name: "14 refunded in full, and the refund failed, as the charge tells",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(10, 1000), refunded("re_1", 10, "succeeded", 1000), refunded("re_1", 20, "failed", 1000)}, policy: full,
-		want: []string{active, paidOnce, believed, "re_1: acme in_1 sub_1 failed 1000", keeps}, news: "refund.failed refund.succeeded"},
+		want: []string{active, paidOnce, believed, "re_1: acme in_1 sub_1 failed 1000", keeps}, news: "billing.refund.failed billing.refund.succeeded"},
 	{name: "14 refunded in full, access is kept",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 1000)},
-		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000", keeps}, news: "refund.succeeded"},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000", keeps}, news: "billing.refund.succeeded"},
 	{name: "14 refunded in full, access ends", policy: full,
 		facts: []fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0), charge(10, 1000), refunded("re_1", 10, "succeeded", 1000)},
-		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000", suspended}, news: "refund.succeeded"},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000", suspended}, news: "billing.refund.succeeded"},
 	{name: "a payment through the API, of a customer whose subscription names the account",
 		facts: []fact.Fact{created(0, "active", "pro"), ofNone(5)},
 		want:  []string{active, "ch_1: acme succeeded 100 refunded 0", keeps}},
@@ -111,29 +111,29 @@ var moneyCases = []struct {
 		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", keeps}},
 	{name: "refunded in part, access is kept", policy: full,
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 999)},
-		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 999", "re_1: acme in_1 sub_1 succeeded 999", keeps}, news: "refund.succeeded"},
+		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 999", "re_1: acme in_1 sub_1 succeeded 999", keeps}, news: "billing.refund.succeeded"},
 	{name: "refunded in full, and the next invoice is paid", policy: full,
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 1000), paid(2, 20, "pro")},
 		want:  []string{active, paidOnce, "in_2: acme paid 1000", "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", keeps}},
 	{name: "15 what the charge says in sum, and its refunds each",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(20, 30), refunded("re_1", 10, "succeeded", 10), refunded("re_2", 20, "succeeded", 20)},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 30", "re_1: acme in_1 sub_1 succeeded 10",
-			"re_2: acme in_1 sub_1 succeeded 20", keeps}, news: "refund.succeeded refund.succeeded"},
+			"re_2: acme in_1 sub_1 succeeded 20", keeps}, news: "billing.refund.succeeded billing.refund.succeeded"},
 	{name: "of an invoice with tax, two parts are refunded",
 		facts: []fact.Fact{paid(1, 1, "pro", taxed), charge(20, 1000), refunded("re_1", 10, "succeeded", 300), refunded("re_2", 20, "succeeded", 700)},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 1000", "re_1: acme in_1 sub_1 succeeded 300 tax 48",
-			"re_2: acme in_1 sub_1 succeeded 700 tax 112", keeps}, news: "refund.succeeded refund.succeeded"},
+			"re_2: acme in_1 sub_1 succeeded 700 tax 112", keeps}, news: "billing.refund.succeeded billing.refund.succeeded"},
 	{name: "bought once with tax, and refunded in part",
 		facts: []fact.Fact{sale(20, "complete", "paid", func(f *fact.Fact) { f.Checkout.Tax = 160 }), basil(20, 0), refunded("re_1", 30, "succeeded", 600)},
 		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 600", "re_1: acme succeeded 600 tax 96", keeps},
-		news:  "checkout.completed refund.succeeded"},
+		news:  "billing.checkout.completed billing.refund.succeeded"},
 	{name: "two sums of one second",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(20, 30), charge(20, 10)},
 		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 100 refunded 30", keeps}},
 	{name: "a charge that names no invoice is tied to it",
 		facts: []fact.Fact{paid(1, 1, "pro"), basil(1, 0), tie(1, "in_1"), refunded("re_1", 10, "succeeded", 100)},
 		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 100", "re_1: acme in_1 sub_1 succeeded 100", keeps},
-		news:  "refund.succeeded"},
+		news:  "billing.refund.succeeded"},
 	{name: "nothing is known but the refund",
 		facts: []fact.Fact{paid(1, 1, "pro"), refunded("re_1", 10, "succeeded", 100)},
 		want:  []string{active, paidOnce, "ch_1: ? 0 refunded 100", "re_1: ? succeeded 100", keeps}},
@@ -142,32 +142,32 @@ var moneyCases = []struct {
 		want:  []string{"ch_1: ? in_1 succeeded 100 refunded 0", "re_1: ? in_1 failed 100"}},
 	{name: "the charge of no invoice is its customer's",
 		facts: []fact.Fact{ofNone(1), linked("cus_1", 2, "acme"), refunded("re_1", 10, "pending", 100), refunded("re_1", 11, "failed", 100)},
-		want:  []string{"ch_1: acme succeeded 100 refunded 0", "re_1: acme failed 100"}, news: "refund.failed"},
+		want:  []string{"ch_1: acme succeeded 100 refunded 0", "re_1: acme failed 100"}, news: "billing.refund.failed"},
 	{name: "the charge does not tell whether it is of an invoice: nothing is told to the account of its customer, which can have others",
 		facts: []fact.Fact{basil(1, 0), linked("cus_1", 2, "acme"), refunded("re_1", 10, "succeeded", 100)},
 		want:  []string{"ch_1: acme succeeded 100 refunded 100", "re_1: acme succeeded 100"}},
 	{name: "the subscription alone names the account: its refund is told to that, whichever comes first",
 		facts: []fact.Fact{paid(1, 1, "pro"), basil(1, 0), refunded("re_1", 10, "succeeded", 40), disputed(20, fact.RankCreated, "needs_response"), tie(2, "in_1")},
 		want:  []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 40", "re_1: acme in_1 sub_1 succeeded 40", "dp_1: acme in_1 sub_1 needs_response 100", "task dispute dp_1: acme open", keeps},
-		news:  "dispute.needs_response refund.succeeded", toldTo: "acme"},
+		news:  "billing.dispute.needs_response billing.refund.succeeded", toldTo: "acme"},
 	{name: "16 lost, and created",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(20, fact.RankEnd, "lost", withdrawn), disputed(10, fact.RankCreated, "needs_response")},
 		want:  []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", keeps},
-		news:  "dispute.lost dispute.needs_response"},
+		news:  "billing.dispute.lost billing.dispute.needs_response"},
 	{name: "open, and held",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(10, fact.RankCreated, "needs_response")}, policy: holds,
-		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 needs_response 100", "task dispute dp_1: acme open", suspended}, news: "dispute.needs_response"},
+		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 needs_response 100", "task dispute dp_1: acme open", suspended}, news: "billing.dispute.needs_response"},
 	{name: "held, and released when it is won",
 		facts:  []fact.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(10, fact.RankCreated, "needs_response", withdrawn), disputed(20, fact.RankEnd, "won", withdrawn, reinstated)},
 		policy: func(p *fact.Policy) { holds(p); lost(p) },
 		want:   []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 won 100 txn_1,txn_2", "task dispute dp_1: acme cancelled", keeps},
-		news:   "dispute.needs_response dispute.won"},
+		news:   "billing.dispute.needs_response billing.dispute.won"},
 	{name: "lost, and access ends",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(20, fact.RankEnd, "lost", withdrawn)}, policy: lost,
-		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", suspended}, news: "dispute.lost"},
+		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", suspended}, news: "billing.dispute.lost"},
 	{name: "lost, and a person releases it",
 		facts: []fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro"), charge(1, 0), disputed(20, fact.RankEnd, "lost", withdrawn), decided(fact.Released, "sub_1", 30, "", 0)}, policy: lost,
-		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", keeps}, news: "dispute.lost"},
+		want: []string{active, paidOnce, believed, "dp_1: acme in_1 sub_1 lost 100 txn_1", "task dispute dp_1: acme cancelled", keeps}, news: "billing.dispute.lost"},
 	{name: "an inquiry, answered, and disputed after all",
 		facts: []fact.Fact{charge(1, 0), disputed(10, fact.RankCreated, "warning_needs_response"), disputed(20, fact.RankChange, "warning_under_review"),
 			disputed(30, fact.RankChange, "needs_response", withdrawn)}, policy: holds,
@@ -181,43 +181,43 @@ var moneyCases = []struct {
 	{name: "an early fraud warning, and the payment is refunded in full",
 		facts: []fact.Fact{paid(1, 1, "pro"), tie(1, "in_1"), warned(5, true), refunded("re_1", 9, "succeeded", 1000)},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000",
-			"task fraud_warning issfr_1: acme cancelled", keeps}, news: "refund.succeeded"},
+			"task fraud_warning issfr_1: acme cancelled", keeps}, news: "billing.refund.succeeded"},
 	{name: "an early fraud warning, and no event reports the charge that is refunded in full",
 		facts: []fact.Fact{paid(1, 1, "pro"), changed(tie(1, "in_1"), func(f *fact.Fact) { f.Payment.Amount = 0 }), warned(5, true), refunded("re_1", 9, "succeeded", 1000)},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 0 refunded 1000", "re_1: acme in_1 sub_1 succeeded 1000",
-			"task fraud_warning issfr_1: acme cancelled", keeps}, news: "refund.succeeded"},
+			"task fraud_warning issfr_1: acme cancelled", keeps}, news: "billing.refund.succeeded"},
 	{name: "an early fraud warning, and a part is refunded",
 		facts: []fact.Fact{paid(1, 1, "pro"), tie(1, "in_1"), warned(5, true), refunded("re_1", 9, "succeeded", 400)},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 400", "re_1: acme in_1 sub_1 succeeded 400",
-			"task fraud_warning issfr_1: acme open", keeps}, news: "refund.succeeded"},
+			"task fraud_warning issfr_1: acme open", keeps}, news: "billing.refund.succeeded"},
 	{name: "an early fraud warning, and the full refund fails",
 		facts: []fact.Fact{paid(1, 1, "pro"), tie(1, "in_1"), warned(5, true), refunded("re_1", 9, "succeeded", 1000), refunded("re_1", 12, "failed", 1000)},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 0", "re_1: acme in_1 sub_1 failed 1000",
-			"task fraud_warning issfr_1: acme open", keeps}, news: "refund.failed refund.succeeded"},
+			"task fraud_warning issfr_1: acme open", keeps}, news: "billing.refund.failed billing.refund.succeeded"},
 	{name: "an early fraud warning, and the payment is disputed",
 		facts: []fact.Fact{paid(1, 1, "pro"), tie(1, "in_1"), warned(5, true), disputed(9, fact.RankCreated, "needs_response")},
 		want: []string{active, paidOnce, "ch_1: acme in_1 sub_1 succeeded 1000 refunded 0", "dp_1: acme in_1 sub_1 needs_response 100",
-			"task dispute dp_1: acme open", "task fraud_warning issfr_1: acme cancelled", keeps}, news: "dispute.needs_response"},
+			"task dispute dp_1: acme open", "task fraud_warning issfr_1: acme cancelled", keeps}, news: "billing.dispute.needs_response"},
 	{name: "18 the task about a dispute moves, too",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), disputed(10, fact.RankCreated, "needs_response"), updated(50, "active", "pro", of("sub_1", "umbrella", ""))},
 		want: []string{"sub_1: umbrella active pro", "in_1: umbrella paid 1000", "ch_1: umbrella in_1 sub_1 succeeded 100 refunded 0",
-			"dp_1: umbrella in_1 sub_1 needs_response 100", "task dispute dp_1: umbrella open", "umbrella: active pro 1"}, news: "dispute.needs_response"},
+			"dp_1: umbrella in_1 sub_1 needs_response 100", "task dispute dp_1: umbrella open", "umbrella: active pro 1"}, news: "billing.dispute.needs_response"},
 	{name: "a credit note, voided",
 		facts: []fact.Fact{paid(1, 1, "pro"), credited(10, "issued"), credited(20, "void")},
 		want:  []string{active, paidOnce, "cn_1: acme in_1 void 300", keeps}},
 	{name: "18 all of it moves with the subscription",
 		facts: []fact.Fact{paid(1, 1, "pro"), charge(1, 0), refunded("re_1", 10, "succeeded", 100), credited(11, "issued"), updated(50, "active", "pro", of("sub_1", "umbrella", ""))},
 		want: []string{"sub_1: umbrella active pro", "in_1: umbrella paid 1000", "ch_1: umbrella in_1 sub_1 succeeded 100 refunded 100",
-			"re_1: umbrella in_1 sub_1 succeeded 100", "cn_1: umbrella in_1 issued 300", "umbrella: active pro 1"}, news: "refund.succeeded"},
+			"re_1: umbrella in_1 sub_1 succeeded 100", "cn_1: umbrella in_1 issued 300", "umbrella: active pro 1"}, news: "billing.refund.succeeded"},
 	{name: "17 all of it moves with the customer",
 		facts: []fact.Fact{paid(1, 1, "pro", oneOff(30*day), of("in_1", "", "")), charge(1, 0), refunded("re_1", 10, "succeeded", 100), linked("cus_1", 20, "acme")},
-		want:  []string{paidOnce, "ch_1: acme in_1 succeeded 100 refunded 100", "re_1: acme in_1 succeeded 100", keeps}, news: "refund.succeeded"},
+		want:  []string{paidOnce, "ch_1: acme in_1 succeeded 100 refunded 100", "re_1: acme in_1 succeeded 100", keeps}, news: "billing.refund.succeeded"},
 	{name: "bought once",
 		facts: []fact.Fact{sale(1, "complete", "unpaid"), sale(20, "complete", "paid"), basil(20, 0)},
-		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", keeps}, news: "checkout.completed"},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", keeps}, news: "billing.checkout.completed"},
 	{name: "bought once, by who names no account",
 		facts: []fact.Fact{sale(20, "complete", "paid", func(f *fact.Fact) { f.Checkout.Account = "" }), basil(20, 0), linked("cus_1", 30, "acme")},
-		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", keeps}, news: "checkout.completed"},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", keeps}, news: "billing.checkout.completed"},
 	{name: "bought once, by nobody who is known",
 		facts: []fact.Fact{sale(20, "complete", "paid", nobody, func(f *fact.Fact) { f.Checkout.Account = "" }), refunded("re_1", 30, "succeeded", 10)},
 		want:  []string{"cs_1: ? complete paid 1000", "ch_1: ? 0 refunded 10", "re_1: ? succeeded 10"}},
@@ -226,30 +226,30 @@ var moneyCases = []struct {
 		want:  []string{"cs_1: acme complete unpaid 1000", "ch_1: acme 0 refunded 0"}},
 	{name: "bought once, and captured later",
 		facts: []fact.Fact{sale(1, "complete", "unpaid"), authorised(1), captured(20, 1000), refunded("re_1", 30, "succeeded", 10)},
-		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 1000 refunded 10", "re_1: acme succeeded 10", keeps}, news: "checkout.completed refund.succeeded"},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 1000 refunded 10", "re_1: acme succeeded 10", keeps}, news: "billing.checkout.completed billing.refund.succeeded"},
 	{name: "bought once, and captured in part",
 		facts: []fact.Fact{sale(1, "complete", "unpaid"), authorised(1), captured(20, 600)},
-		want:  []string{"cs_1: acme complete paid 600", "ch_1: acme succeeded 600 refunded 0", keeps}, news: "checkout.completed"},
+		want:  []string{"cs_1: acme complete paid 600", "ch_1: acme succeeded 600 refunded 0", keeps}, news: "billing.checkout.completed"},
 	{name: "bought once, and never captured",
 		facts: []fact.Fact{sale(1, "complete", "unpaid"), authorised(1), authorised(40)},
 		want:  []string{"cs_1: acme complete unpaid 1000", "ch_1: acme requires_capture 0 refunded 0"}},
 	{name: "a part of an open invoice is paid, and refunded",
 		facts: []fact.Fact{created(0, "active", "pro"), invoice(1, 1, "open", "pro"), partOf(20, 400), invoice(1, 20, "open", "pro", paidSoFar(400)), refunded("re_1", 30, "succeeded", 400)},
-		want:  []string{active, "in_1: acme open 400", "ch_1: acme in_1 sub_1 succeeded 400 refunded 400", "re_1: acme in_1 sub_1 succeeded 400", keeps}, news: "refund.succeeded"},
+		want:  []string{active, "in_1: acme open 400", "ch_1: acme in_1 sub_1 succeeded 400 refunded 400", "re_1: acme in_1 sub_1 succeeded 400", keeps}, news: "billing.refund.succeeded"},
 	{name: "a part of an open invoice is paid, as its payment alone reports",
 		facts: []fact.Fact{created(0, "active", "pro"), invoice(1, 1, "open", "pro"), partOf(20, 400)},
 		want:  []string{active, "in_1: acme open 400", "ch_1: acme in_1 sub_1 succeeded 400 refunded 0", keeps}},
 	{name: "bought once, with an invoice",
 		facts: []fact.Fact{sale(20, "complete", "paid", func(f *fact.Fact) { f.Checkout.Invoice = "in_1" }), paid(1, 20, "pro", oneOff(30*day)), refunded("re_1", 30, "succeeded", 1000)},
-		want:  []string{paidOnce, "cs_1: acme complete paid 1000", "ch_1: acme in_1 0 refunded 1000", "re_1: acme in_1 succeeded 1000", suspended}, news: "refund.succeeded"},
+		want:  []string{paidOnce, "cs_1: acme complete paid 1000", "ch_1: acme in_1 0 refunded 1000", "re_1: acme in_1 succeeded 1000", suspended}, news: "billing.refund.succeeded"},
 	{name: "bought once, and refunded in full",
 		facts: []fact.Fact{sale(20, "complete", "paid"), basil(20, 0), refunded("re_1", 30, "succeeded", 600), refunded("re_2", 40, "succeeded", 400)},
 		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 1000", "re_1: acme succeeded 600", "re_2: acme succeeded 400", suspended},
-		news:  "checkout.completed refund.succeeded refund.succeeded"},
+		news:  "billing.checkout.completed billing.refund.succeeded billing.refund.succeeded"},
 	{name: "bought once, and disputed", policy: holds,
 		facts: []fact.Fact{sale(20, "complete", "paid"), basil(20, 0), disputed(30, fact.RankCreated, "under_review", withdrawn)},
 		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme succeeded 100 refunded 0", "dp_1: acme under_review 100 txn_1", "task dispute dp_1: acme cancelled", suspended},
-		news:  "checkout.completed dispute.under_review"},
+		news:  "billing.checkout.completed billing.dispute.under_review"},
 	{name: "of two sessions the first links the customer, and so what names no account",
 		facts: []fact.Fact{
 			sale(10, "complete", "unpaid", by("cs_1", "umbrella")), sale(20, "complete", "paid", by("cs_1", "umbrella")),
@@ -257,10 +257,10 @@ var moneyCases = []struct {
 		},
 		want: []string{"sub_1: umbrella active starter", "cs_1: umbrella complete paid 1000", "cs_2: acme complete paid 1000",
 			"ch_cs_1: umbrella 0 refunded 0", "ch_cs_2: acme 0 refunded 0", "umbrella: active pro 1", suspended},
-		news: "checkout.completed checkout.completed"},
+		news: "billing.checkout.completed billing.checkout.completed"},
 	{name: "bought once, and withheld",
 		facts: []fact.Fact{sale(20, "complete", "paid"), changed(decided(fact.Withheld, "cs_1", 25, "pro_720h0m0s", 1), func(f *fact.Fact) { f.Decision.Checkout = "cs_1" })},
-		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme 0 refunded 0", suspended, "task correction cs_1: acme open"}, news: "checkout.completed"},
+		want:  []string{"cs_1: acme complete paid 1000", "ch_1: acme 0 refunded 0", suspended, "task correction cs_1: acme open"}, news: "billing.checkout.completed"},
 }
 
 func TestApply_Money_EveryOrder_SameRows(t *testing.T) {
@@ -279,14 +279,14 @@ func TestApply_Money_EveryOrder_SameRows(t *testing.T) {
 					t.Fatalf("after %s\n got %q\nwant %q", told(delivered), got, want)
 				}
 				if news != c.news || c.toldTo != "" && to != c.toldTo {
-					t.Fatalf("after %s told %q to %q, want %q to %q", told(delivered), news, to, c.news, c.toldTo)
+					t.Fatalf("after %s published %q to %q, want %q to %q", told(delivered), news, to, c.news, c.toldTo)
 				}
 			})
 		})
 	}
 }
 
-// The rows are what the facts fold to, also where one fact of each object is folded at a time.
+// The rows equal the fold of the facts, even if the facts of each object are folded one at a time.
 func TestCheck_Money_NoDifference(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -305,7 +305,7 @@ func TestCheck_Money_NoDifference(t *testing.T) {
 	}
 }
 
-// Each part of an open invoice is booked once, at the time at which it came.
+// Each partial payment of an open invoice is booked once, with its own time.
 func TestApply_PartsOfAnInvoice_SumsAndTimes(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -335,7 +335,7 @@ func TestApply_PartsOfAnInvoice_SumsAndTimes(t *testing.T) {
 	}
 }
 
-// paidSums lists the booked sums of the one invoice, with their times.
+// paidSums lists the booked sums of the invoice with their times.
 func paidSums(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact) string {
 	t.Helper()
 	var sums []string
@@ -416,8 +416,8 @@ func appliedMoney(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Po
 			}
 		}
 		lines = moneyRows(t, tx)
-		news = strings.Join(texts(t, tx, `select type from outbox where type like 'refund.%' or type like 'dispute.%' or type like 'checkout.%' order by type`), " ")
-		to = strings.Join(texts(t, tx, `select distinct account from outbox where type like 'refund.%' or type like 'dispute.%' order by 1`), " ")
+		news = strings.Join(texts(t, tx, `select type from outbox where type like 'billing.refund.%' or type like 'billing.dispute.%' or type like 'billing.checkout.%' order by type`), " ")
+		to = strings.Join(texts(t, tx, `select distinct account from outbox where type like 'billing.refund.%' or type like 'billing.dispute.%' order by 1`), " ")
 		return errUndo
 	})
 	if !errors.Is(err, errUndo) {
@@ -447,8 +447,9 @@ func moneyRows(t *testing.T, tx ledger.Tx) []string {
 	return lines
 }
 
-// What names one payment comes to many workers at once, by different names: a refund names no customer, a tie no charge.
-// Nobody waits for ever, nothing that waited is forgotten, and all of it is told once.
+// Objects that belong to one payment arrive at many workers concurrently and refer to it in different ways: a refund
+// has no customer, and an invoice payment no charge. No deadlock occurs, everything that waited is applied, and each
+// event is published once.
 func TestApply_Money_ManyWorkers_NothingForgotten(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -509,13 +510,13 @@ func TestApply_Money_ManyWorkers_NothingForgotten(t *testing.T) {
 	close(queue)
 	workers.Wait()
 	for sql, want := range map[string]int{
-		`select id from payments where account = 'umbrella' and subscription <> ''`:   purchases,
-		`select id from refunds where account = 'umbrella' and status = 'failed'`:     purchases,
-		`select id from disputes where account = 'umbrella' and status = 'lost'`:      purchases,
-		`select id from credit_notes where account = 'umbrella'`:                      purchases,
-		`select object from tasks where account = 'umbrella' and state = 'cancelled'`: purchases,
-		`select type from outbox where type in ('refund.succeeded', 'refund.failed')`: 2 * purchases,
-		`select type from outbox where type like 'dispute.%'`:                         purchases,
+		`select id from payments where account = 'umbrella' and subscription <> ''`:                   purchases,
+		`select id from refunds where account = 'umbrella' and status = 'failed'`:                     purchases,
+		`select id from disputes where account = 'umbrella' and status = 'lost'`:                      purchases,
+		`select id from credit_notes where account = 'umbrella'`:                                      purchases,
+		`select object from tasks where account = 'umbrella' and state = 'cancelled'`:                 purchases,
+		`select type from outbox where type in ('billing.refund.succeeded', 'billing.refund.failed')`: 2 * purchases,
+		`select type from outbox where type like 'billing.dispute.%'`:                                 purchases,
 	} {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			if got := texts(t, tx, sql); len(got) != want {
@@ -529,10 +530,10 @@ func TestApply_Money_ManyWorkers_NothingForgotten(t *testing.T) {
 	}
 }
 
-// changeAccount moves a subscription.
+// changeAccount moves a subscription to another account.
 func changeAccount(f *fact.Fact) { f.Subscription.Account = "umbrella" }
 
-// A fold reads what its payment left, and not how many payments the account has made.
+// The cost of a fold depends on its payment and not on the number of payments of the account.
 func TestApply_Money_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -566,15 +567,15 @@ func TestApply_Money_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	}
 }
 
-// A refund of which nothing tells whose it is shows after a while, until something does. One that never succeeded does
-// not: nothing has moved.
-func TestStore_Unclaimed(t *testing.T) {
+// A refund that no event assigns to an account is listed after a while, until an event assigns it. A refund that never
+// succeeded is not listed, because no money has moved.
+func TestStore_Unassigned(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	store := billing.New(pool)
-	want := func(when string, want billing.Unclaimed, longer time.Duration) {
+	want := func(when string, want billing.Unassigned, longer time.Duration) {
 		t.Helper()
-		if got, err := store.Unclaimed(t.Context(), longer); err != nil || got != want {
+		if got, err := store.Unassigned(t.Context(), longer); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", when, got, err, want)
 		}
 	}
@@ -583,28 +584,28 @@ func TestStore_Unclaimed(t *testing.T) {
 		changed(credited(30, "issued"), nobody), paid(1, 1, "pro"), tie(1, "in_1"),
 	}, false)
 	deliver(t, pool, facts[:4], at(100))
-	want("at once", billing.Unclaimed{}, time.Hour)
-	want("after a while", billing.Unclaimed{Refunds: 1, Disputes: 1, Credits: 1}, 0)
+	want("at once", billing.Unassigned{}, time.Hour)
+	want("after a while", billing.Unassigned{Refunds: 1, Disputes: 1, Credits: 1}, 0)
 	deliver(t, pool, facts[4:], at(100))
-	want("when it is known", billing.Unclaimed{}, 0)
+	want("when it is known", billing.Unassigned{}, 0)
 	deliver(t, pool, events([]fact.Fact{changed(basil(40, 0), func(f *fact.Fact) { f.Object, f.Payment.Charge = "ch_2", "ch_2" })}, false), at(100))
-	want("a payment, of which nothing tells whether it paid an invoice", billing.Unclaimed{Payments: 1}, 0)
-	list, err := store.ListUnclaimed(t.Context(), "", 0, 10)
-	if err != nil || len(list) != 1 || list[0].ID != "ch_2" || list[0].Account != "acme" || list[0].Customer != "cus_1" || list[0].Why() != "nothing tells whether it has paid an invoice" {
+	want("a payment, of which nothing tells whether it paid an invoice", billing.Unassigned{Payments: 1}, 0)
+	list, err := store.ListUnassigned(t.Context(), "", 0, 10)
+	if err != nil || len(list) != 1 || list[0].ID != "ch_2" || list[0].Account != "acme" || list[0].Customer != "cus_1" || list[0].Why() != "no event shows whether it has paid an invoice" {
 		t.Fatalf("listed %+v, %v", list, err)
 	}
 	deliver(t, pool, events([]fact.Fact{changed(charge(60, 300), func(f *fact.Fact) { f.Object, f.Payment.Charge = "ch_3", "ch_3" })}, false), at(100))
-	if list, err := store.ListUnclaimed(t.Context(), "live", 0, 10); err != nil || len(list) != 2 || list[1].ID != "ch_3" || list[1].Untold != 300 {
-		t.Fatalf("listed %+v, %v; want the refund that only its charge tells of", list, err)
+	if list, err := store.ListUnassigned(t.Context(), "live", 0, 10); err != nil || len(list) != 2 || list[1].ID != "ch_3" || list[1].Untold != 300 {
+		t.Fatalf("listed %+v, %v; want the refund that only its charge reports", list, err)
 	}
 	deliver(t, pool, events([]fact.Fact{changed(refunded("re_3", 60, "succeeded", 300), func(f *fact.Fact) { f.Refund.Charge = "ch_3" })}, false), at(100))
-	claim, err := store.Claim(t.Context(), list[0], "umbrella", "operator-1", at(50))
+	assignment, err := store.Assign(t.Context(), list[0], "umbrella", "operator-1", at(50))
 	if err != nil {
 		t.Fatal(err)
 	}
-	deliver(t, pool, []fact.Fact{claim}, at(100))
-	want("once it is claimed", billing.Unclaimed{}, 0)
-	if m, err := store.Money(t.Context(), "live", "ch_2"); err != nil || len(m) != 1 || m[0].Account != "umbrella" || m[0].Unclaimed {
-		t.Errorf("claimed: %+v, %v", m, err)
+	deliver(t, pool, []fact.Fact{assignment}, at(100))
+	want("once it is assigned", billing.Unassigned{}, 0)
+	if m, err := store.Money(t.Context(), "live", "ch_2"); err != nil || len(m) != 1 || m[0].Account != "umbrella" || m[0].Unassigned {
+		t.Errorf("assigned: %+v, %v", m, err)
 	}
 }

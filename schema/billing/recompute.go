@@ -14,44 +14,44 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/money"
 )
 
-// Recompute folds stored facts again: after a row was changed by hand, after a change of the billing rules, or after a
-// payload was parsed again. It writes the rows that differ, publishes the changes, and schedules the update of the
-// workspace. It sends nothing itself and runs no effect that happens once.
+// Recompute computes objects again from their stored facts. This is needed after a row was changed by hand, after a
+// change of the billing rules, and after a payload was parsed again. It writes the rows that differ, publishes the
+// changes, and schedules the update of the workspace. It sends no e-mails, and runs no effect that must happen only
+// once.
 //
-// Package rebuild selects what to recompute.
+// Package rebuild selects the accounts and facts to recompute.
 type Recompute struct {
-	// Cause is the cause of the published changes.
+	// Cause is the reason that the published changes contain.
 	Cause Cause
-	// Policy applies if no billing rules are active, and in a scratch recomputation.
+	// Policy holds the billing rules to use if Scratch is set. Otherwise the active rules are used, and Policy only if
+	// none are active.
 	Policy fact.Policy
-	// At decides which grants have ended. The zero time means the clock of the database, read under the account's lock.
+	// At is the time at which grants are compared with their end. The zero time means the clock of the database, read
+	// under the account's lock.
 	At time.Time
-	// Scratch is set if temporary tables hide the tables that Apply writes. It takes no locks and ignores the active
-	// billing rules.
+	// Scratch is set for a preview: temporary tables hide the tables that Apply writes. No locks are taken, and the
+	// active billing rules are ignored.
 	Scratch bool
-	// Job is the ID of the job that recomputes. It is a part of the keys of corrections. It is empty for a repair of
-	// rows: a repair opens no task about a booked entry and schedules no email.
+	// Job is the ID of the job that recomputes. The keys of corrections contain it. It is empty for a repair of rows,
+	// which opens no task about booked entries.
 	Job string
-	// Money formats an amount of minor units for people. A job needs it.
-	Money func(amount int64, currency string) string
-	// Letters lists the kinds of emails that the clock sends if the change of an object requires them.
-	Letters []fold.Why
 }
 
-// Cause names a reason to recompute. Published changes contain it.
+// Cause is a reason to recompute, as published changes contain it.
 type Cause string
 
-// The causes: rows that differ from the facts, other billing rules, another parser.
+// The reasons to recompute: rows that differ from the facts, other billing rules, another parse of payloads.
 const (
 	CauseRows   Cause = "rebuild"
-	CauseRules  Cause = "meaning"
-	CauseParser Cause = "reread"
+	CauseRules  Cause = "rules"
+	CauseParser Cause = "payloads"
 )
 
-// Apply folds the object of f from all of its facts, in tx. f is stored already, or is appended. After an error tx must
-// be rolled back.
+// Apply recomputes the object of f from all of its facts, in tx. It appends f unless f is already stored. If Apply
+// fails, tx must be rolled back.
 func (r Recompute) Apply(ctx context.Context, tx ledger.Tx, f fact.Fact) error {
 	a := r.applying(tx)
 	a.facts = []fact.Fact{f}
@@ -59,15 +59,15 @@ func (r Recompute) Apply(ctx context.Context, tx ledger.Tx, f fact.Fact) error {
 	return err
 }
 
-// Account folds the access of an account from its grants, in tx, if remove has deleted some of them. remove returns any
-// fact about the account, which names the receipt of the published change; nil means that no grant was deleted. Like
-// [Apply], it locks the billing rules first, then the row of the account; remove runs under both locks. After an error
-// tx must be rolled back.
+// Account recomputes the access of an account in tx after remove has deleted grants. remove returns a fact about the
+// account, or nil if it deleted no grant; the receipt of that fact becomes the receipt of the published change. Like
+// [Apply], Account locks the billing rules first and then the row of the account. remove runs under both locks. If
+// Account fails, tx must be rolled back.
 func (r Recompute) Account(ctx context.Context, tx ledger.Tx, of Scope, remove func() (*fact.Fact, error)) error {
 	a := r.applying(tx)
 	a.subject.Mode, a.holds = of.Mode, of.Account
 	b := &pgx.Batch{}
-	a.readMeaning(b)
+	a.readRules(b)
 	b.Queue(holdAccountSQL, of.Mode, of.Account)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (r Recompute) applying(tx ledger.Tx) *applying {
 	return a
 }
 
-// askForEntries opens tasks about the objects with changed cash, and about objects that move with them to another
-// account. It does nothing without a job, because an event never changes a booked entry.
+// askForEntries opens tasks about the booked entries of objects with a changed amount, and of objects that move to
+// another account with them. It does nothing if Job is empty, because an event never changes a booked entry.
 func (a *applying) askForEntries(ctx context.Context, b *pgx.Batch) error {
 	if a.again.Job == "" {
 		return nil
@@ -128,8 +128,8 @@ func (a *applying) askForEntries(ctx context.Context, b *pgx.Batch) error {
 	return nil
 }
 
-// Removed adds statements to b that open a task about the booked entry of an object without facts after its row is
-// deleted. It adds none if nothing is booked, or without a job.
+// Removed queues statements in b that open a task about the booked entry of an object that has no facts, after its row
+// is deleted. It queues nothing if the object has no entry, or if Job is empty.
 func (r Recompute) Removed(ctx context.Context, db schema.Querier, b *pgx.Batch, mode, object string) error {
 	if r.Job == "" {
 		return nil
@@ -137,8 +137,8 @@ func (r Recompute) Removed(ctx context.Context, db schema.Querier, b *pgx.Batch,
 	return r.askForEntry(ctx, db, b, mode, object, cash{})
 }
 
-// askForEntry opens a task about an object if its entry differs. It cancels the task if the facts no longer differ. It
-// does not repeat a question after a person has decided to keep the same difference.
+// askForEntry opens a task about the entry of an object if the entry differs from the facts, and cancels the task if it
+// does not. It does not open the task again if a person has decided to keep the same difference.
 func (r Recompute) askForEntry(ctx context.Context, db schema.Querier, b *pgx.Batch, mode, object string,
 	is cash) error {
 	booked, err := bookedOf(ctx, db, mode, object)
@@ -152,9 +152,9 @@ func (r Recompute) askForEntry(ctx context.Context, db schema.Querier, b *pgx.Ba
 	}
 	says := func(amount, tax int64, currency string) string {
 		if slices.ContainsFunc(differs, func(c fold.Correction) bool { return c.Amount != 0 }) {
-			return r.Money(amount, currency)
+			return money.Format(amount, currency)
 		}
-		return r.Money(amount, currency) + ", " + r.Money(tax, currency) + " of it tax,"
+		return money.Format(amount, currency) + ", " + money.Format(tax, currency) + " of it tax,"
 	}
 	var has []string
 	for _, sum := range sumsOf(booked) {
@@ -164,29 +164,11 @@ func (r Recompute) askForEntry(ctx context.Context, db schema.Querier, b *pgx.Ba
 	if is.account != "" {
 		comes += " under " + is.account
 	}
-	title := fmt.Sprintf("%s is booked with %s, and comes to %s", object, strings.Join(has, " and "), comes) +
-		fmt.Sprintf(": pawl money correct %s books the difference, pawl tasks close %[1]s lets it stand", object)
+	title := fmt.Sprintf("%s is booked with %s, but the facts give %s", object, strings.Join(has, " and "), comes) +
+		fmt.Sprintf(": pawl entries correct %s books the difference, pawl tasks close %[1]s keeps the entry", object)
 	_, of, _ := strings.Cut(booked[0].Key, ":")
 	b.Queue(askForEntrySQL, mode, TaskEntry, object, booked[0].Account, title, correctionPrefix+of+":"+r.Job)
 	return nil
-}
-
-// sendLetters schedules the emails of the given kinds that the change requires.
-func sendLetters(a *applying, b *pgx.Batch, kinds []fold.Why) {
-	before, after := a.change.Before.Access.Target, a.change.After.Access
-	lost := before.State == fold.WorkspaceActive && after.Target.State == fold.WorkspaceSuspended
-	for _, o := range a.touched() {
-		ref := o.Reference()
-		if ref.Account == "" || ref.Account != after.Account {
-			continue
-		}
-		for _, why := range fold.LettersOf(a.before[fold.KeyOf(o)], o, lost) {
-			if slices.Contains(kinds, why) {
-				await(b, a.subject.Mode, ref.ID+" letters", ref.Account,
-					fold.Due{At: a.at, Why: why, Object: ref.ID, Cause: fact.CauseOf(a.facts[0])})
-			}
-		}
-	}
 }
 
 const holdAccountSQL = `select from accounts where mode = $1 and id = $2 for update`

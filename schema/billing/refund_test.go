@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Case 14: a refund that succeeded and then failed is both.
+// Case 14: a refund that succeeded and then failed counts as both.
 func TestFoldRefund_SucceededThenFailed_EveryOrder(t *testing.T) {
 	t.Parallel()
 	facts := events([]fact.Fact{refund("re_1", 5, "pending", 100), refund("re_1", 10, "succeeded", 100), refund("re_1", 20, "failed", 100)}, false)
@@ -28,14 +28,14 @@ func TestFoldRefund_SucceededThenFailed_EveryOrder(t *testing.T) {
 			t.Errorf("after %s: got %+v", told(delivered), got)
 		}
 	})
-	// The failure is known first, and by an older clock: it is still what the refund came to.
+	// The failure arrives first and has an older time. The refund still ends as failed.
 	facts = events([]fact.Fact{refund("re_1", 30, "succeeded", 100), refund("re_1", 20, "failed", 100)}, false)
 	if got := fold.RefundOf("re_1", facts); got.Status != "failed" {
 		t.Errorf("a refund that failed is revived: %+v", got)
 	}
 }
 
-// Case 15: what the charge says in sum, and what its refunds say each, is not added up.
+// Case 15: the refunded sum of a charge and the amounts of its refunds are not added up.
 func TestFoldPayment_RefundedOnce_EveryOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -56,21 +56,21 @@ func TestFoldPayment_RefundedOnce_EveryOrder(t *testing.T) {
 	}
 }
 
-// toldAlone is what a charge says in a version in which nothing else tells of its refunds.
+// toldAlone is a charge of a version in which only charges report refunds.
 func toldAlone(second int, refunded int64) fact.Fact {
 	f := charge(second, refunded)
 	f.Payment.ToldAlone = true
 	return f
 }
 
-// made is a refund that was made in a second, which an event tells of later.
+// made is a refund that an event reports after it was created.
 func made(id string, created, told int, status string, amount int64) fact.Fact {
 	f := refund(id, told, status, amount)
 	f.Customer, f.Refund.CreatedAt = "", at(created)
 	return f
 }
 
-// settleRefunds runs the clock once everything is due, and adds the refunds that it books.
+// settleRefunds executes the scheduled actions when all are due, and adds the booked refunds.
 func settleRefunds(ctx context.Context, tx ledger.Tx, key string) (refunds []fold.Refund, err error) {
 	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_0", ReceiptID: "00000000-0000-7000-8000-000000000001"}
 	change, err := billing.ApplyDue(ctx, tx, subject, "acme", at(years(0)), policy, key)
@@ -80,8 +80,8 @@ func settleRefunds(ctx context.Context, tx ledger.Tx, key string) (refunds []fol
 	return refunds, err
 }
 
-// Where a charge alone reports its refunds, the booked sum is the sum of the charge, whatever events report the refunds
-// besides, in every order, and whenever the clock comes.
+// If only charges report refunds, the booked sum is the sum in the charge, for any additional refund events, in every
+// order, and for any time of the scheduled action.
 func TestApply_RefundsToldByCharge_EveryOrder_AddUp(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -118,11 +118,11 @@ func TestApply_RefundsToldByCharge_EveryOrder_AddUp(t *testing.T) {
 					var announced int
 					if err := tx.QueryRow(t.Context(), `
 select coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'SucceededAt' and not state ? 'Within'), 0),
-       coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'FailedAt' and (state ? 'SucceededAt' or state ? 'Within')), 0), (select count(*) from outbox where type = 'refund.succeeded')
+       coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'FailedAt' and (state ? 'SucceededAt' or state ? 'Within')), 0), (select count(*) from outbox where type = 'billing.refund.succeeded')
   from objects where kind = 'refund' and account = 'acme'`).Scan(&booked, &failed, &announced); err != nil {
 						return err
 					}
-					// a refund of which the failure alone is reported is not booked at all
+					// a refund of which only the failure is reported is not booked at all
 					if booked-failed != c.booked-c.failed || booked > c.booked || c.announced > 0 && announced > c.announced {
 						t.Errorf("%s, after %s, with the clock after %d: booked %d, of that failed %d, announced %d; want %d, %d, at most %d",
 							name, told(delivered), settledAfter, booked, failed, announced, c.booked, c.failed, c.announced)
@@ -183,8 +183,8 @@ func TestApplyDue_RefundToldByCharge_DueMeanwhile_Booked(t *testing.T) {
 	}
 }
 
-// A refund is reported by its charge, by itself and by its update, and the largest fails later. What is booked has the
-// same names and amounts in every order, with the names of the refunds as far as events report them.
+// A refund is reported by its charge, by itself and by its update, and the largest refund fails later. The entries have
+// the same keys and amounts in every order, with the IDs of the refunds if events report them.
 func TestApply_RefundToldInThreeWays_EveryOrder_SameEntries(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -246,7 +246,7 @@ func TestApply_RefundToldInThreeWays_EveryOrder_SameEntries(t *testing.T) {
 	}
 }
 
-// What a charge has told is a fact, and so the rows can be folded anew.
+// The refunds that a charge reports are facts, so the rows can be recomputed.
 func TestCheck_RefundsToldByCharge_NoDifference(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -270,7 +270,7 @@ func TestCheck_RefundsToldByCharge_NoDifference(t *testing.T) {
 	}
 }
 
-// What ties a payment to its invoice may come behind, and say nothing of how the payment stands.
+// The object that connects a payment to its invoice may arrive late and without the status of the payment.
 func TestFoldPayment_TiedLater_KeepsStatus(t *testing.T) {
 	t.Parallel()
 	tie := makeFact(fact.PaymentSeen, "ch_1", 5, fact.RankChange, fact.Data{Payment: &fact.Payment{Invoice: "in_2", Amount: 100, Currency: "usd"}})
@@ -281,7 +281,7 @@ func TestFoldPayment_TiedLater_KeepsStatus(t *testing.T) {
 	}
 }
 
-// Case 16: the last word counts, and all money that moved.
+// Case 16: the last status counts, and all movements of money.
 func TestFoldDispute_EveryOrder_LastStatusAndAllMovements(t *testing.T) {
 	t.Parallel()
 	out, back := fact.Movement{ID: "txn_1", Amount: -100, Currency: "usd"}, fact.Movement{ID: "txn_2", Amount: 100, Currency: "usd"}
@@ -304,8 +304,8 @@ func TestFoldDispute_EveryOrder_LastStatusAndAllMovements(t *testing.T) {
 	}
 }
 
-// An entry says when the money moved, whichever event was the first to tell of it; what does not say so moved when it was
-// first told of.
+// An entry has the time when the money moved, for any event that reports it first. A movement without a time has the
+// time of its first event.
 func TestFoldDispute_Movement_HasItsOwnTime(t *testing.T) {
 	t.Parallel()
 	own := fact.Movement{ID: "txn_1", Amount: -100, Currency: "usd", OccurredAt: at(7)}

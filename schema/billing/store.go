@@ -13,7 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Store reads facts and the results of their folds. [Apply] writes them in one transaction with the ledger row.
+// Store reads facts and the state that was computed from them. [Apply] writes both in one transaction with the ledger
+// row.
 type Store struct{ db schema.Querier }
 
 // New returns the store of a migrated database.
@@ -34,24 +35,24 @@ func (s *Store) Invoice(ctx context.Context, mode, id string) (fold.Invoice, err
 	return known[fold.Invoice](ctx, s.db, invoiceSQL, mode, id)
 }
 
-// AccessEnds returns when the last grant of a plan to an account ends by a scheduled action. It returns the zero time
-// if a grant has no end, or if there is no grant.
+// AccessEnds returns when access ends, that is, when a scheduled action ends the last grant of a plan. It returns the
+// zero time if a grant has no end, or if there is no grant.
 func (s *Store) AccessEnds(ctx context.Context, mode, account string) (time.Time, error) {
 	grants, err := schema.Rows(ctx, s.db, "read the grants of account "+account, scanGrant, grantsSQL, mode, account)
 	return fold.Access{Grants: grants}.EndsAt(), err
 }
 
-// NotOurs counts the subscriptions of other products by mode.
+// NotOurs returns, by mode, the number of subscriptions that belong to other products.
 func (s *Store) NotOurs(ctx context.Context) (map[string]int, error) {
-	return one(ctx, s.db, "how many subscriptions are not ours", pgx.RowTo[map[string]int], notOursSQL)
+	return one(ctx, s.db, "count the subscriptions of other products", pgx.RowTo[map[string]int], notOursSQL)
 }
 
 const notOursSQL = `
 select jsonb_object_agg(mode, count) from (
     select mode, count(*) from subscriptions where state ? 'NotOurs' group by mode) as counts`
 
-// ToldSince reports whether an effect with one of the keys, or one of the keys and a number, was done or is uncertain
-// since a time.
+// ToldSince reports whether the effect of one of the keys has been done, or is uncertain, since a time. A key also
+// matches keys that continue with a number.
 func (s *Store) ToldSince(ctx context.Context, keys []string, at time.Time) (bool, error) {
 	return ledger.DoneSince(ctx, s.db, keys, at)
 }
@@ -61,24 +62,22 @@ func (s *Store) Subscription(ctx context.Context, mode, id string) (fold.Subscri
 	return known[fold.Subscription](ctx, s.db, subscriptionSQL, mode, id)
 }
 
-// known reads the state of an object, or the zero state if it is unknown.
 func known[S any](ctx context.Context, db schema.Querier, sql, mode, id string) (S, error) {
 	return one(ctx, db, id, pgx.RowTo[S], sql, mode, id)
 }
 
-// OfReceipt returns the facts of the event of a receipt.
+// OfReceipt returns the facts of the event that a receipt contains.
 func (s *Store) OfReceipt(ctx context.Context, receiptID string) ([]fact.Fact, error) {
 	return schema.Rows(ctx, s.db, "read the facts of receipt "+receiptID, ScanFact, factsOfReceiptSQL, receiptID)
 }
 
-// About returns the facts about an object in the scope of the subject.
+// About returns the facts about an object, within the provider, mode and connected account of the subject.
 func (s *Store) About(ctx context.Context, of fact.Subject, object string) ([]fact.Fact, error) {
 	return schema.Rows(ctx, s.db, "read the facts about "+object, ScanFact, factsSQL, []string{object}, of.Mode,
 		of.Provider,
 		of.ProviderAccount)
 }
 
-// accountRow is a row of table accounts.
 type accountRow struct {
 	ID       string   `db:"id"`
 	Version  int64    `db:"target_version"`
@@ -87,10 +86,11 @@ type accountRow struct {
 	Quantity int64    `db:"target_quantity"`
 	Features []string `db:"target_features"`
 	Held     bool     `db:"held"`
-	// OverAt is when the last grant ended. It is null if the account never had one. Now is the time of the database.
+	// OverAt is when the last grant ended. It is null if the account has never lost a grant. Now is the time of the
+	// database.
 	OverAt *time.Time `db:"over_at"`
 	Now    time.Time  `db:"now"`
-	// Made is set for a new row.
+	// Made is set if the row was inserted by this statement.
 	Made bool `db:"made"`
 }
 
@@ -99,7 +99,7 @@ func (r accountRow) target() fold.Target {
 		Features: fact.Unique(r.Features)}
 }
 
-// ScanFact reads a row of [FactColumns].
+// ScanFact reads a row with the columns [FactColumns].
 func ScanFact(row pgx.CollectableRow) (fact.Fact, error) {
 	var f fact.Fact
 	err := row.Scan(&f.Provider, &f.ProviderAccount, &f.Mode, &f.Kind, &f.Object, &f.Customer,
@@ -109,8 +109,8 @@ func ScanFact(row pgx.CollectableRow) (fact.Fact, error) {
 	return f, err
 }
 
-// one returns the only row of a statement, read by to, or the zero value if there is none. The error names what could
-// not be read.
+// one returns the only row of a statement, or the zero value if it returns no row. The error contains what, which
+// describes the row.
 func one[R any](ctx context.Context, db schema.Querier, what string, to pgx.RowToFunc[R], sql string,
 	args ...any) (found R, err error) {
 	list, err := schema.Rows(ctx, db, "read "+what, to, sql, args...)
@@ -136,10 +136,9 @@ func orZero(t *time.Time) time.Time {
 }
 
 // FactColumns are the columns of the table facts and of the view current_facts that [ScanFact] reads. The view contains
-// the newest facts of each event.
+// only the newest facts of each event.
 const FactColumns = `provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id::text, occurred_at, rank, origin, reader, reading, data`
 
-// appendFactSQL does not change an existing fact.
 const appendFactSQL = `
 insert into facts (provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, reader, reading, data)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9::uuid, $10, $11, $12, $13, $14, $15)
@@ -157,8 +156,8 @@ const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 
 
 const lockedAccountSQL = accountSQL + ` for no key update`
 
-// lockAccountSQL inserts the row of the account, or locks it. The outbox of the account then has the order in which its
-// changes commit.
+// lockAccountSQL inserts the row of the account, or locks it. The events in the outbox of an account therefore have the
+// order in which their changes were committed.
 const lockAccountSQL = `
 insert into accounts (mode, id, provider, customer) values ($1, $2, $3, $4)
     on conflict (mode, id) do update set provider = excluded.provider, folded_at = now()
@@ -180,7 +179,7 @@ update accounts set target_version = $3, target_state = $4, target_plan = $5, ta
 
 const lapsedSQL = `update accounts set over_at = $3 where mode = $1 and id = $2`
 
-// holdsSQL reads the holds on an account for all of its customers.
+// holdsSQL reads the facts that hold or release a whole account.
 const holdsSQL = `
 select ` + FactColumns + ` from current_facts
  where object = $2 and mode = $1 and kind in ('held', 'released') and data->'Decision'->>'Account' = object`
@@ -191,7 +190,7 @@ const subscriptionSQL = `select state from subscriptions where mode = $1 and id 
 
 const invoiceSQL = `select state from invoices where mode = $1 and id = $2`
 
-// readObjects returns the objects that a statement finds by kind and state.
+// readObjects returns the objects that a statement selects. The statement returns kind and state.
 func readObjects(ctx context.Context, db schema.Querier, sql string, args ...any) (fold.Objects, error) {
 	found := fold.Objects{}
 	_, err := schema.Rows(ctx, db, "read objects", func(row pgx.CollectableRow) (none struct{}, err error) {

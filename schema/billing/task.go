@@ -9,29 +9,28 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// The kinds of tasks about rules, names and clocks. Apply opens and closes them.
+// The kinds of tasks about billing rules, names and clocks. Apply opens and closes them.
 const (
-	// TaskPrice is to map a price that an account pays for: one task per account and price.
+	// TaskPrice asks to map a price that an account pays for: one task per account and price.
 	TaskPrice = receipt.UnknownPrice
-	// TaskAccount is to map a connected account to one of our accounts: one task per connected account.
+	// TaskAccount asks to map a connected account to an account in pawl: one task per connected account.
 	TaskAccount = "unknown_account"
-	// TaskCurrency is to check amounts in a currency with an unknown minor unit: one task per currency.
+	// TaskCurrency asks to check amounts in a currency with an unknown minor unit: one task per currency.
 	TaskCurrency = "unknown_currency"
-	// TaskAlike is to check an account ID that differs from another one only in upper and lower case.
+	// TaskAlike asks to check an account ID that differs from another account ID only in upper and lower case.
 	TaskAlike = "similar_account"
-	// TaskAhead is to compare the clocks, because the time of an event is ahead of ours.
+	// TaskAhead asks to compare the clocks, because the time of an event is in the future.
 	TaskAhead = "clock_ahead"
 )
 
 // askForPrices opens a task for each unmapped price of the account's subscriptions, once per account and price. It
-// cancels the task when no subscription has the price any more.
+// cancels the task when no subscription of the account has the price any more.
 func (a *applying) askForPrices(b *pgx.Batch) {
 	var accounts []string
 	for _, s := range fold.Each[*fold.Subscription](a.now) {
@@ -51,8 +50,8 @@ func (a *applying) askForPrices(b *pgx.Batch) {
 	}
 }
 
-// askForPricesSQL opens the tasks of the account's subscriptions and cancels the tasks without a subscription. The lock
-// on the row of the account prevents concurrent changes.
+// askForPricesSQL opens and cancels the tasks about unmapped prices of an account. The caller holds the lock on the row
+// of the account, which prevents concurrent changes.
 const askForPricesSQL = `
 with asked as materialized (
     select distinct $2 || ':' || price as object, price
@@ -64,7 +63,7 @@ over as (
     returning *),
 opened as (
     insert into tasks as t (mode, kind, object, account, state, title, effect_key)
-    select $1, $3, object, $2, 'open', 'Say what price ' || price || ' means, in plans.prices or plans.ignore: ' || $2 || ' pays for it', $4
+    select $1, $3, object, $2, 'open', 'Add price ' || price || ' to plans.prices or plans.ignore: account ' || $2 || ' pays for it', $4
       from asked
         on conflict (mode, kind, object) do update set state = excluded.state, effect_key = excluded.effect_key, taken_by = '',
            created_at = now(), updated_at = now()
@@ -72,11 +71,11 @@ opened as (
     returning *),
 changed as (select *, 'task.closed' as news from over union all select *, 'task.opened' from opened)` + outbox.TaskNews
 
-// ahead is how far the time of an event may be ahead of our clock before a task opens.
+// ahead is how far the time of an event may be in the future before a task opens.
 const ahead = 5 * time.Minute
 
-// note opens a task about a finding that does not stop the event: a new account whose ID is similar to another one, or
-// an event from the future, which counts as the newest one until its time.
+// note opens a task about an oddity that does not stop the event: a new account with an ID that is similar to another
+// one, or an event with a time in the future.
 func (a *applying) note(b *pgx.Batch) {
 	s, now := a.subject, time.Time{}
 	for _, row := range a.accounts {
@@ -89,22 +88,24 @@ func (a *applying) note(b *pgx.Batch) {
 		return
 	}
 	b.Queue(openTaskSQL, s.Mode, TaskAhead, s.Provider+" "+now.Format(time.DateOnly), "", // one task per day
-		fmt.Sprintf("Event %s of %s is %s ahead of our clock, and counts as the newest until then: compare the clocks with pawl doctor",
+		fmt.Sprintf("Event %s of %s is %s ahead of pawl's clock. Until that time, it overrides newer events: compare the clocks with pawl doctor",
 			s.EventID, s.Provider, early.Round(time.Minute)), a.key, "", "", "")
 }
 
-// alikeSQL uses the index on the name and not on the mode.
+// alikeSQL is written to use the index on the name, and not the one on the mode.
 const alikeSQL = `
 with changed as (insert into tasks as t (mode, kind, object, account, state, title, effect_key)
-select $1, $2, $3, $3, 'open', 'Account ' || $3 || ' is new, and differs from ' || string_agg(id, ', ' order by id) ||
-       ' by upper and lower case alone: correct the name at the provider if both are one', $4
+select $1, $2, $3, $3, 'open', 'New account ' || $3 || ' differs from ' || string_agg(id, ', ' order by id) ||
+       ' only in upper and lower case: correct the name at the provider if they are the same account', $4
   from accounts where lower(id) = lower($3) and mode || '' = $1 and id <> $3 having count(*) > 0
     on conflict (mode, kind, object) do nothing` + outbox.TasksOpened
 
-// openTaskSQL opens the task of a kind about an object. A task that a person has done stays done; a cancelled task is
-// opened again. The task is cancelled at once if its subscription has ended or does not grant plan $8 of an onboarding
-// task, or if its state $9 has ended; see [While]. The locks follow the order of [Apply]. A fact that changes this
-// state waits for them and then finds the task; see endTasksSQL, closeTaskSQL and [applying.welcome].
+// openTaskSQL opens the task of a kind about an object. It does not change a task that a person has done, and opens a
+// cancelled task again. If the subscription has ended, does not grant plan $8, or if the state $9 has ended (see
+// [While]), the task is stored as cancelled.
+//
+// The statement locks rows in the order of [Apply]. A transaction that ends this state waits for these locks. It then
+// finds the new task and cancels it; see endTasksSQL, closeTaskSQL and [applying.welcome].
 const openTaskSQL = `
 with of as materialized (
     select target_state = 'active' as over from accounts where mode = $1 and id = $4 and $9 = 'suspended' for share),
@@ -124,7 +125,6 @@ asked as (
     returning *),
 changed as (select *, 'task.opened' as news from asked where state = 'open')` + outbox.TaskNews
 
-// endTasksSQL cancels the tasks of a subscription that has ended.
 const endTasksSQL = `
 with changed as (update tasks t set state = 'cancelled', updated_at = now()
  where mode = $1 and subscription = $2 and subscription <> '' and state = 'open'` + outbox.TasksClosed
@@ -137,19 +137,18 @@ const closeTaskSQL = `
 with changed as (update tasks t set state = $4, updated_at = now()
  where mode = $1 and kind = $2 and object = $3 and state = (select 'open')` + outbox.TasksClosed
 
-// wasTask begins a statement that writes one task as "written". The fold holds the lock of the task's account, so that
-// no other transaction changes the task.
+// wasTask starts a statement that writes one task as "written". The caller holds the lock of the task's account, so
+// that no other transaction changes the task.
 const wasTask = `
 with was as (select state from tasks where mode = $1 and kind = $2 and object = $3),
 written as (`
 
-// taskWritten publishes the written task if its state has changed.
 const taskWritten = ` returning t.*),
 changed as (
     select written.*, case state when 'open' then 'task.opened' else 'task.closed' end as news
       from written where state <> coalesce((select state from was), 'cancelled'))` + outbox.TaskNews
 
-// settleTaskSQL opens or cancels a task as the facts require. A task that a person has done stays done.
+// settleTaskSQL opens or cancels a task, as the facts require. It does not change a task that a person has done.
 const settleTaskSQL = wasTask + `
 insert into tasks as t (mode, kind, object, account, state, title, effect_key, due_by, amount, currency) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     on conflict (mode, kind, object) do update set account = excluded.account, title = excluded.title, effect_key = excluded.effect_key, updated_at = now(),
@@ -158,30 +157,19 @@ insert into tasks as t (mode, kind, object, account, state, title, effect_key, d
        taken_by = case t.state when 'cancelled' then '' else t.taken_by end,
        state = case when t.state = 'done' then t.state else excluded.state end` + taskWritten
 
-// reopenDoneSQL lets a task that a person has done open again: an order is refused again, or its refund has failed.
+// reopenDoneSQL opens a task again that a person has done, because an order was refused again or its refund has failed.
 const reopenDoneSQL = `
 update tasks set state = 'cancelled' where mode = $1 and kind = $2 and object = $3 and state = 'done'`
 
-const askedAccountsSQL = `
-select mode, object from tasks where kind = $1 and state = (select 'open') and object = any($2)
- order by mode, object`
-
-// AskedAccounts returns the connected accounts among the IDs that have a task.
-func AskedAccounts(ctx context.Context, db schema.Querier, ids []string) ([]fact.Connected, error) {
-	return schema.Rows(ctx, db, "read the tasks of connected accounts", pgx.RowToStructByPos[fact.Connected],
-		askedAccountsSQL,
-		TaskAccount, ids)
-}
-
-// remindSQL marks tasks that have 72 hours left, and again 24 hours, and publishes both.
+// remindSQL marks open tasks that are due within 72 hours, and again within 24 hours, and publishes a reminder of each.
 const remindSQL = `
 with changed as (update tasks t set reminded = case when due_by <= now() + interval '24 hours' then 24 else 72 end, updated_at = now()
  where state = 'open' and due_by > now()
    and (due_by <= now() + interval '72 hours' and reminded = 0 or due_by <= now() + interval '24 hours' and reminded <> 24)
  returning t.*, 'task.due_soon' as news)` + outbox.TaskNews
 
-// RemindOfTasks publishes a reminder of open tasks 72 and 24 hours before their deadline, each once. Several processes
-// can call it at the same time.
+// RemindOfTasks publishes a reminder of each open task 72 and 24 hours before its deadline. Several processes can call
+// it at the same time; each reminder is published once.
 func RemindOfTasks(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := pool.Exec(ctx, remindSQL); err != nil {
 		return fmt.Errorf("remind of tasks: %w", err)

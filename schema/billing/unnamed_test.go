@@ -6,6 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 func tasksOf(c *clock, kind string) []string {
@@ -21,7 +23,7 @@ func tasksOf(c *clock, kind string) []string {
 	return list
 }
 
-// Two accounts that differ by case alone are one customer as a rule: a person is asked, once.
+// Two accounts that differ only by case are usually one customer: one task is opened.
 func TestApply_AccountsAlike_Noted(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(10, created(1, "active", "pro"), created(2, "active", "pro", of("sub_2", "umbrella", "cus_2")))
@@ -31,8 +33,7 @@ func TestApply_AccountsAlike_Noted(t *testing.T) {
 	})
 }
 
-// An event from the future counts as the newest until its time has come: a person is asked to compare the clocks, once a
-// day.
+// An event from the future counts as the newest until its time: one task per day to compare the clocks is opened.
 func TestApply_AheadOfOurClock_Noted(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(10, created(1, "active", "pro"))
@@ -42,4 +43,31 @@ func TestApply_AheadOfOurClock_Noted(t *testing.T) {
 			t.Errorf("a day ahead: %q, want one task", got)
 		}
 	})
+}
+
+// A customer is its own account as soon as something was granted or sold to it under its own ID. Its payment alone,
+// fetched for a refund, does not count until it is booked: other events of the customer still wait for a name.
+func TestUnnamed_CustomerWithItsOwnObjects_IsNamed(t *testing.T) {
+	t.Parallel()
+	fetched := changed(captured(20, 900), func(f *fact.Fact) { f.Payment.NoInvoice = true })
+	session := by("cs_1", "")
+	for name, c := range map[string]struct {
+		known []fact.Fact
+		waits bool
+	}{
+		"nothing":        {waits: true},
+		"its payment":    {known: []fact.Fact{refund("re_1", 30, "succeeded", 45), fetched}, waits: true},
+		"a subscription": {known: []fact.Fact{created(1, "active", "pro", of("sub_1", "", "cus_1"))}},
+		"a session":      {known: []fact.Fact{sale(10, "complete", "unpaid", session)}},
+		"an invoice":     {known: []fact.Fact{paid(1, 10, "pro", of("in_1", "", "cus_1"))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := schematest.New(t)
+			deliver(t, pool, events(c.known, false), at(1000))
+			customer, err := billing.New(pool).Unnamed(t.Context(), []fact.Fact{sale(40, "complete", "paid", by("cs_2", ""))})
+			if err != nil || (customer == "cus_1") != c.waits {
+				t.Errorf("the session waits for a name of customer %q, %v; want %v", customer, err, c.waits)
+			}
+		})
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// withhold records a task that would be opened. An import opens no task.
+// withhold records a task that would have been opened if effects were not withheld. An import opens no tasks.
 func (a *applying) withhold(t fold.Task) error {
 	if a.facts[0].Origin == fact.FromImport {
 		return nil
@@ -29,7 +29,6 @@ func (a *applying) withhold(t fold.Task) error {
 	return err
 }
 
-// withholdNews records published events in their order.
 func (a *applying) withholdNews(told []outbox.News) error {
 	for i, n := range told {
 		detail, err := json.Marshal(withheldNews{n, a.key})
@@ -43,18 +42,18 @@ func (a *applying) withholdNews(told []outbox.News) error {
 	return nil
 }
 
-// hasEffects reports whether a scheduled action has effects: it became due after the start of effects, or a person
-// asked for it. An action without a time is due at once, because a person assigned money to an account or corrected an
-// entry.
+// hasEffects reports whether a scheduled action has effects. It has if it became due after the start of effects, or if
+// a person requested it. An action without a due time was requested by a person: money was assigned to an account, or
+// an entry was corrected.
 func (a *applyingDue) hasEffects(d fold.Due) bool {
 	switch d.Why {
-	case fold.DueHold, fold.DueRefold, fold.DueChanged, fold.DueEnded, fold.DueTaken:
+	case fold.DueHold, fold.DueRefold, fold.DueChanged:
 		return true
 	}
 	return d.At.IsZero() || !d.At.Before(a.policy.EffectsFrom)
 }
 
-// withholdDue records the scheduled actions of an account that have no effects.
+// withholdDue records those scheduled actions of an account that have no effects.
 func (a *applyingDue) withholdDue(b *pgx.Batch, account string, taken []fold.Due) error {
 	for _, d := range taken {
 		if a.hasEffects(d) {
@@ -73,10 +72,9 @@ func (a *applyingDue) withholdDue(b *pgx.Batch, account string, taken []fold.Due
 	return nil
 }
 
-// dueKind is the prefix of the kind of a withheld scheduled action.
 const dueKind = "due-"
 
-// withheldNews and withheldTask hold the key of the effect that would have written them.
+// withheldNews and withheldTask contain the key of the effect that would have published the event or opened the task.
 type (
 	withheldDue struct {
 		fold.Due
@@ -92,8 +90,9 @@ type (
 	}
 )
 
-// Release writes the withheld records of the event of a receipt. Published events go to the outbox. Tasks are opened
-// unless a later event has settled them. Scheduled actions are due now. A run of the event executes the effects.
+// Release executes the withheld records of a receipt's event. It writes the published events to the outbox. It opens
+// the tasks that later events have not made unnecessary. It makes the scheduled actions due now. It does not run the
+// effects: a run of the event does.
 func Release(ctx context.Context, tx pgx.Tx, mode, receiptID string) error {
 	records, err := withheld.Release(ctx, tx, receiptID)
 	if err != nil {
@@ -145,15 +144,15 @@ insert into tasks as t (mode, kind, object, account, state, title, effect_key, d
 values ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9)
     on conflict (mode, kind, object) do nothing` + taskWritten
 
-// Order is a subscription or a one-off purchase. Its grant can be withheld.
+// Order is a subscription or a one-off purchase with a grant that can be withheld.
 type Order struct {
 	Mode string    `json:"mode"`
 	Kind fold.Kind `json:"kind"`
 	ID   string    `json:"id"`
-	// Account is the account of the order, and Plan its plan.
+	// Account is the account of the order, and Plan the plan of the order.
 	Account string `json:"account"`
 	Plan    string `json:"plan,omitempty"`
-	// Amount is the money that is not paid back, in minor units of Currency.
+	// Amount is the money that was not paid back yet, in minor units of Currency.
 	Amount   int64  `json:"amount"`
 	Currency string `json:"currency,omitempty"`
 	// Withheld is set while the grant is withheld.
@@ -167,8 +166,8 @@ func Orders(ctx context.Context, db schema.Querier, mode, id string) ([]Order, e
 	return schema.Rows(ctx, db, "read order "+id, pgx.RowToStructByPos[Order], ordersSQL, id, mode)
 }
 
-// Regrant returns the fact of a person who grants a withheld order again. The fact follows the last known fact of the
-// order and belongs to its receipt.
+// Regrant returns the fact that a person grants a withheld order again. The fact is later than the last known fact of
+// the order, and belongs to the same receipt.
 func (o Order) Regrant(ctx context.Context, db schema.Querier, by fact.Decision, eventID string,
 	at time.Time) (fact.Fact, error) {
 	rows, _ := db.Query(ctx, lastFactSQL, []string{o.ID}, o.Mode) // CollectExactlyOneRow returns its error
@@ -188,8 +187,8 @@ func (o Order) Regrant(ctx context.Context, db schema.Querier, by fact.Decision,
 	return f, nil
 }
 
-// followRegrant schedules the actions after a person has granted an order again: the workspace of the account follows,
-// and the customer of a changed subscription receives the email about the change.
+// followRegrant schedules the actions after a person has granted an order again. The workspace is updated, and the
+// customer of a changed subscription gets the e-mail about the change.
 func followRegrant(a *applying, b *pgx.Batch) {
 	f := a.facts[0]
 	if f.Kind != fact.Reopened || a.how != normal {
@@ -200,7 +199,17 @@ func followRegrant(a *applying, b *pgx.Batch) {
 		await(b, a.subject.Mode, account, account,
 			fold.Due{At: a.at, Why: fold.DueRefold, Object: account, Cause: cause})
 	}
-	sendLetters(a, b, []fold.Why{fold.DueChanged})
+	for _, o := range a.touched() {
+		s, is := o.(*fold.Subscription)
+		if !is || s.Account == "" || s.Account != account {
+			continue
+		}
+		was, known := a.before[fold.KeyOf(o)].(*fold.Subscription)
+		if known && was.Granting() && s.Granting() && s.ChangedFrom(was) && s.Given().Plan != "" {
+			await(b, a.subject.Mode, s.ID+" letters", account,
+				fold.Due{At: a.at, Why: fold.DueChanged, Object: s.ID, Cause: cause})
+		}
+	}
 }
 
 const ordersSQL = `

@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// write writes the changes: objects with their tasks, grants and scheduled actions, the targets of their accounts, and
-// the published events.
+// write writes all changes: the objects with their tasks, grants and scheduled actions, the targets of the accounts,
+// and the published events.
 func (a *applying) write(ctx context.Context) error {
 	b := &pgx.Batch{}
 	for _, f := range a.told {
@@ -33,9 +33,9 @@ func (a *applying) write(ctx context.Context) error {
 	if err := a.askForEntries(ctx, b); err != nil {
 		return err
 	}
+	writeSubjects(a, b)
 	a.writeGrants(b)
 	a.schedule(b)
-	sendLetters(a, b, a.again.Letters)
 	a.writeTargets(b)
 	followRegrant(a, b)
 	a.note(b)
@@ -46,7 +46,6 @@ func (a *applying) write(ctx context.Context) error {
 	return a.tx.SendBatch(ctx, b).Close()
 }
 
-// writeObject writes an object if it has changed.
 func (a *applying) writeObject(b *pgx.Batch, o, was fold.Object) error {
 	ref, mode := o.Reference(), a.subject.Mode
 	if was != nil && reflect.DeepEqual(o, was) && !(a.how == repairing && a.folded[fold.KeyOf(o)]) {
@@ -83,7 +82,7 @@ func (a *applying) writeObject(b *pgx.Batch, o, was fold.Object) error {
 			b.Queue(closeTaskSQL, mode, TaskReconcile, o.ID, fold.TaskCancelled)
 		}
 	case *fold.Invoice:
-		if !a.folded[fold.KeyOf(o)] { // it has moved with its customer
+		if !a.folded[fold.KeyOf(o)] { // only its account has changed, together with the account of its customer
 			b.Queue(moveOfInvoiceSQL, mode, o.ID, o.Account, o.NotOurs)
 		}
 		known, _ := was.(*fold.Invoice)
@@ -95,7 +94,7 @@ func (a *applying) writeObject(b *pgx.Batch, o, was fold.Object) error {
 	return nil
 }
 
-// writeTasks opens and cancels the tasks of an object. had are its tasks before.
+// writeTasks opens and cancels the tasks of an object. had are the tasks that the object had before.
 func (a *applying) writeTasks(b *pgx.Batch, tasks, had []fold.Task) error {
 	mode := a.subject.Mode
 	for _, t := range tasks {
@@ -112,7 +111,7 @@ func (a *applying) writeTasks(b *pgx.Batch, tasks, had []fold.Task) error {
 		b.Queue(settleTaskSQL, mode, t.Kind, t.Object, t.Account, t.State, t.Title, a.key, orNull(t.DueBy), t.Amount,
 			t.Currency)
 	}
-	for _, h := range had { // the order is granted again, or other billing rules never opened the task
+	for _, h := range had { // the order was granted again, or the task is unnecessary under the active billing rules
 		if !slices.ContainsFunc(tasks, func(t fold.Task) bool { return t.Kind == h.Kind }) {
 			b.Queue(closeTaskSQL, mode, h.Kind, h.Object, fold.TaskCancelled)
 		}
@@ -120,7 +119,6 @@ func (a *applying) writeTasks(b *pgx.Batch, tasks, had []fold.Task) error {
 	return nil
 }
 
-// tasksOf returns the tasks of an object. o may be nil.
 func tasksOf(o fold.Object) []fold.Task {
 	if o == nil {
 		return nil
@@ -128,8 +126,8 @@ func tasksOf(o fold.Object) []fold.Task {
 	return o.Tasks()
 }
 
-// welcome cancels the onboarding task of a plan that an object no longer grants, and opens it again with the plan. A
-// repair opens none.
+// welcome updates the onboarding task of an object when its granted plan changes from was to is. It cancels the task of
+// the plan was. If the task of the plan is was cancelled before, welcome opens that task again, except in a repair.
 func (a *applying) welcome(b *pgx.Batch, known bool, object, was, is string) {
 	if !known || was == is {
 		return
@@ -142,7 +140,6 @@ func (a *applying) welcome(b *pgx.Batch, known bool, object, was, is string) {
 	}
 }
 
-// writeGrants replaces the grants of the touched objects.
 func (a *applying) writeGrants(b *pgx.Batch) {
 	mode, had, has := a.subject.Mode, map[string]bool{}, map[string]bool{}
 	for account, grants := range a.granted {
@@ -167,7 +164,7 @@ func (a *applying) writeGrants(b *pgx.Batch) {
 	}
 }
 
-// writeTargets writes the access of the accounts, and when their workspaces may be released.
+// writeTargets writes the access of the accounts, and schedules the release of their workspaces.
 func (a *applying) writeTargets(b *pgx.Batch) {
 	if a.holds != "" {
 		b.Queue(holdSQL, a.subject.Mode, a.holds, a.accounts[a.holds].Held)
@@ -181,9 +178,9 @@ func (a *applying) writeTargets(b *pgx.Batch) {
 	a.writeAccounts(b, last, fact.CauseOf(a.facts[0]))
 }
 
-// writeAccounts writes the access of the accounts. last is when the last grant to the account of the change ended. An
-// account that objects have left has no such time and no task to release it. cause is the fact that changed the
-// targets.
+// writeAccounts writes the access of the accounts. last is when the last grant of the change's account ended. An
+// account that objects have left has no such time, and gets no task to release its workspace. cause is the fact that
+// changed the targets.
 func (a *applying) writeAccounts(b *pgx.Batch, last fold.Lapse, cause fact.Cause) {
 	for _, after := range a.accesses() {
 		before := a.accounts[after.Account].target()
@@ -192,7 +189,7 @@ func (a *applying) writeAccounts(b *pgx.Batch, last fold.Lapse, cause fact.Cause
 		a.scheduleAddOns(b, before, after, cause)
 		last = fold.Lapse{}
 		due := fold.Due{At: a.at, Object: after.Account, Cause: cause}
-		switch { // no event is about either
+		switch { // no event reports either of these changes
 		case after.Target.Version == before.Version:
 			continue
 		case a.how == repairing:
@@ -206,7 +203,7 @@ func (a *applying) writeAccounts(b *pgx.Batch, last fold.Lapse, cause fact.Cause
 	}
 }
 
-// accesses returns the access of the affected accounts, first the account of the change.
+// accesses returns the access of the affected accounts. The account of the change comes first.
 func (a *applying) accesses() []fold.Access {
 	return append([]fold.Access{a.change.After.Access}, a.change.Others...)
 }
@@ -219,7 +216,8 @@ func (a *applying) writeAccess(b *pgx.Batch, before fold.Target, after fold.Acce
 	b.Queue(writeTargetSQL, a.subject.Mode, after.Account, t.Version, t.State, t.Plan, t.Quantity, texts(t.Features))
 }
 
-// tell writes the events to the outbox, or withholds them. A repair publishes its changes, also of imported objects.
+// tell writes the published events to the outbox, or withholds them. A repair publishes its changes even for imported
+// objects.
 func (a *applying) tell(b *pgx.Batch) error {
 	silent := a.change.Silent && a.how != repairing
 	if silent && (len(a.facts) == 0 || a.facts[0].Origin == fact.FromImport) {
@@ -249,6 +247,19 @@ func (a *applying) tell(b *pgx.Batch) error {
 	return nil
 }
 
+// newsOfAccess returns the event about the changed target of an account, or none if the target is unchanged.
+func (a *applying) newsOfAccess(after fold.Access) []fold.News {
+	t := after.Target
+	if t.Version == a.accounts[after.Account].Version {
+		return nil
+	}
+	data := t.News(a.subject.Mode, after.Account, a.subject.EventID)
+	if a.how == repairing {
+		data.Cause = a.key
+	}
+	return []fold.News{{Account: after.Account, Kind: "access.changed", Data: data}}
+}
+
 func orNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -273,7 +284,8 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
        status = excluded.status, amount = excluded.amount, currency = excluded.currency, period_start = excluded.period_start,
        occurred_at = excluded.occurred_at, state = excluded.state, updated_at = now()`
 
-// rowOf returns the statement that writes an object, and its columns except mode, ID, account, customer and state.
+// rowOf returns the statement that writes an object, and the values for its columns. Mode, ID, account, customer and
+// state are not included.
 func rowOf(o fold.Object) (sql string, columns []any) {
 	switch o := o.(type) {
 	case *fold.Subscription:
@@ -285,8 +297,8 @@ func rowOf(o fold.Object) (sql string, columns []any) {
 	return writeObjectSQL, []any{ref.Payment, ref.Invoice, ref.Subscription}
 }
 
-// These statements move everything that belongs to $2 to account $3, or to no account if $4 marks it as another
-// product.
+// These statements move everything that belongs to $2 to account $3. If $4 is set, they mark it as another product,
+// without an account.
 const (
 	moved = ` set account = $3, state = jsonb_set(case when $4::bool then state || '{"NotOurs":true}' else state - 'NotOurs' end,
        '{Account}', to_jsonb($3::text)), updated_at = now()

@@ -15,8 +15,8 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// Two workers on one database: what the one opens is open for the other, one of them probes, and one is told that it
-// has closed.
+// Two workers share one database: a breaker that one opens is open for the other, one of them probes, and Close returns
+// true to one of them.
 func TestBreaker_TwoWorkers(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -77,6 +77,6 @@ func TestBreaker_TwoWorkers(t *testing.T) {
 	}
 	must(one.Open(ctx, "finance", breaker.Failures{Reason: "answered 500"}, 0))
 	if now := read(one); !now.Open || now.Probes != 0 {
-		t.Errorf("opened anew as %+v", now)
+		t.Errorf("opened again as %+v", now)
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Kind is a fault of an endpoint.
+// Kind is a kind of problem with an endpoint.
 type Kind string
 
-// The kinds.
+// The kinds of problems.
 const (
 	// Off: the provider has disabled the endpoint and delivers nothing.
 	Off Kind = "off"
@@ -27,38 +27,39 @@ const (
 	Gone Kind = "gone"
 	// Mode: the endpoint has another mode than the source.
 	Mode Kind = "mode"
-	// Version: no parser is tested with the API version of its events. Events run if they can be parsed.
+	// Version: the endpoint sends events in an API version that no parser was tested with. Its events run if they can
+	// be parsed.
 	Version Kind = "version"
-	// Unsent: the endpoint does not send event types that have flows.
+	// Unsent: the endpoint does not send some event types for which flows exist.
 	Unsent Kind = "unsent"
-	// Ignored: the endpoint sends types that are ignored, each at the cost of a delivery.
+	// Ignored: the endpoint sends event types that pawl ignores. Each of them costs a delivery.
 	Ignored Kind = "ignored"
-	// Unread: the source's key may not read endpoints.
+	// Unread: the API key of the source may not read endpoints.
 	Unread Kind = "unread"
 )
 
-// Urgent reports whether pawl notifies people about the kind.
+// Urgent reports whether pawl notifies people about this kind of problem.
 func (k Kind) Urgent() bool { return k != Ignored && k != Unread }
 
-// Lasts reports whether the kind is a problem until a person fixes it. An unknown API version is notified once: its
-// events run, and only a newer pawl can support the version.
+// Lasts reports whether the problem lasts until a person fixes it. People are notified only once about an unknown API
+// version, because its events run and only a newer pawl can support it.
 func (k Kind) Lasts() bool { return k.Urgent() && k != Version }
 
-// Finding is a fault of an endpoint, with the time when it was first found.
+// Finding is a problem with an endpoint, with the time when it was first found.
 type Finding struct {
 	Kind Kind   `json:"kind"`
-	Says string `json:"says"`
-	// About names the subject of a kind that is notified once, such as the API version; "" for other kinds.
+	Says string `json:"message"`
+	// About is the subject of a problem that is notified only once, such as the API version. It is "" for other kinds.
 	About string    `json:"about,omitempty"`
-	Since time.Time `json:"since"`
+	Since time.Time `json:"found_at"`
 }
 
-// Endpoint is the endpoint of a source at the last check.
+// Endpoint is the state of a source's endpoint at the last check.
 type Endpoint struct {
 	Source   string
 	LookedAt time.Time
-	// OffSince is when the endpoint was last seen enabled before it was disabled. OffUntil is when it was seen enabled
-	// again. nil means never.
+	// OffSince is when the endpoint was last seen enabled before the provider disabled it. OffUntil is when it was seen
+	// enabled again. Each is nil if this never happened.
 	OffSince, OffUntil *time.Time
 	Findings           []Finding
 }
@@ -82,7 +83,7 @@ insert into endpoints (source, looked_at, off_since, off_until, findings) values
 select source, looked_at, off_since, off_until, findings from endpoints where source = any($1) order by source`
 )
 
-// Keep stores the findings of a check by kind. It returns the endpoint after the check, and the new findings.
+// Keep stores the findings of a check. It returns the endpoint after the check, and those findings that are new.
 func Keep(ctx context.Context, pool *pgxpool.Pool, source string, found []Finding, now time.Time) (e Endpoint,
 	fresh []Finding, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -95,7 +96,7 @@ func Keep(ctx context.Context, pool *pgxpool.Pool, source string, found []Findin
 		return err
 	})
 	if err != nil {
-		return Endpoint{}, nil, fmt.Errorf("store the findings at the endpoint of %s: %w", source, err)
+		return Endpoint{}, nil, fmt.Errorf("store the findings about the endpoint of %s: %w", source, err)
 	}
 	return e, fresh, nil
 }

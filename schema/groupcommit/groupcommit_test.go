@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// table is a store that keeps what was flushed and how; its first flush waits on gate when set.
+// table is a store that records the flushed requests. If gate is set, its first flush waits for it.
 type table struct {
 	mu      sync.Mutex
 	rows    []int
@@ -51,7 +51,7 @@ func (tb *table) flush(ctx context.Context, reqs []int) ([]int, error) {
 	return out, nil
 }
 
-// queueUp holds one flush back and returns when n more requests wait behind it.
+// queueUp blocks one flush and returns when n more requests wait for the next.
 func queueUp(t *testing.T, c *groupcommit.Committer[int, int], tb *table, n int) (results []int, errs []error) {
 	t.Helper()
 	results, errs = make([]int, n+1), make([]error, n+1)
@@ -104,7 +104,7 @@ func TestDo_MaxBatch_Bounds(t *testing.T) {
 	}
 }
 
-// One bad row cannot fail its neighbours.
+// A bad row does not fail other requests.
 func TestDo_BadRow_FailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"22021", "23514", "54000", "55P03"} {
@@ -131,7 +131,7 @@ func TestDo_BadRow_FailsAlone(t *testing.T) {
 	}
 }
 
-// A failure that leaves the commit in doubt reaches everybody and is not repeated.
+// A failure that leaves the commit in doubt is returned to all callers, and the flush is not repeated.
 func TestDo_InDoubt_EveryoneFails(t *testing.T) {
 	t.Parallel()
 	tb := &table{gate: make(chan struct{}), entered: make(chan struct{}, 1)}
@@ -177,7 +177,7 @@ func TestDo_StuckFlush_WaiterLeaves(t *testing.T) {
 	}
 	c.Close()
 	if len(tb.rows) != 1 {
-		t.Errorf("rows: got %v, want only the first: nobody waited for the second", tb.rows)
+		t.Errorf("rows: got %v, want only the first: no caller waited for the second", tb.rows)
 	}
 }
 
@@ -221,7 +221,7 @@ type sized groupcommit.Size
 
 func (s sized) Size() groupcommit.Size { return groupcommit.Size(s) }
 
-// A flush is bounded by what is written, too. What is larger alone goes alone.
+// A flush is also bounded by its size. A request over the bound is flushed alone.
 func TestDo_RowsAndBytes_BoundFlush(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -264,7 +264,7 @@ func TestDo_RowsAndBytes_BoundFlush(t *testing.T) {
 	}
 }
 
-// What is large has longer, and not only as long as everything else.
+// The timeout of a flush grows with its size, in addition to the fixed part.
 func TestDo_Timeout_GrowsWithSize(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[time.Duration]sized{time.Second: {}, 2 * time.Second: {2000, 0}, 4 * time.Second: {0, 24 << 20}} {
@@ -293,6 +293,6 @@ func TestDo_FlushedTold(t *testing.T) {
 	}
 	c.Close()
 	if len(told) != 2 || told[0].Name != "receipts" || told[0].Requests != 1 || told[0].Failed || !told[1].Failed {
-		t.Errorf("told %+v, want one flush and one that failed", told)
+		t.Errorf("reported %+v, want one flush and one that failed", told)
 	}
 }

@@ -22,7 +22,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A setting that is off for a connection is named, whoever asks: the check at the start, or the doctor.
+// A setting that is disabled for a connection is reported, by the check at the start and by doctor.
 func TestDurability_SettingOff_Named(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), schematest.NewDSN(t))
@@ -36,7 +36,7 @@ func TestDurability_SettingOff_Named(t *testing.T) {
 		}
 		err := health.CheckDurability(t.Context(), conn)
 		if named := err != nil && strings.Contains(err.Error(), "synchronous_commit = off"); named != off {
-			t.Errorf("synchronous_commit is %s, and the check says %v", setting, err)
+			t.Errorf("synchronous_commit is %s, and the check returns %v", setting, err)
 		}
 		server, err := health.Read(t.Context(), conn)
 		if err != nil || slices.Contains(server.Off, "synchronous_commit") != off {
@@ -45,7 +45,7 @@ func TestDurability_SettingOff_Named(t *testing.T) {
 	}
 }
 
-// Who migrates owns the tables and lacks nothing; a role that nobody has granted anything lacks all of it.
+// The role that migrates owns the tables and lacks no privilege; a role without any grants lacks all of them.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -92,6 +92,6 @@ func TestRead(t *testing.T) {
 	}
 	lacks, err := schema.LacksAsWorker(t.Context(), conn)
 	if err != nil || !slices.Contains(lacks, "insert on receipts") || !slices.Contains(lacks, "select on schema_version") || slices.Contains(lacks, "update on operator_actions") {
-		t.Errorf("nobody lacks %v, %v", lacks, err)
+		t.Errorf("no role lacks %v, %v", lacks, err)
 	}
 }

@@ -25,7 +25,7 @@ func TestBegin_BrokenOff_GoesOn(t *testing.T) {
 	}
 	again, err := s.Begin(t.Context(), "stripe", "stripe")
 	if err != nil || !again.Resumed || again.ID != first.ID || again.Cursor["customers"] != "cus_9" || again.Read["customers"] != 100 || again.LeftOut["sub_1"] == "" {
-		t.Errorf("%+v, %v; want the one that was broken off", again, err)
+		t.Errorf("%+v, %v; want the interrupted one", again, err)
 	}
 	if err := s.Finish(t.Context(), again); err != nil {
 		t.Fatal(err)

@@ -7,25 +7,25 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// takeSQL returns items with failed attempts last, so that they do not delay others.
+// takeSQL selects items with failed attempts last, so that they do not delay the other items.
 const takeSQL = `
 select i.target, i.name, i.seen, i.attempts, i.result, i.note, i.ended_at
   from job_items i join jobs j on j.id = i.job
  where i.job = $1 and j.state = (select 'running') and i.result = '' order by i.attempts, i.target limit $2`
 
-// Take returns up to most items of a job without a result, or no items if the job is not running. It leases nothing:
+// Take returns up to most items of a job without a result, or no items if the job is not running. It leases nothing, so
 // only one caller at a time may work on a job.
 func (s *Store) Take(ctx context.Context, id string, most int) ([]Item, error) {
 	return schema.List[Item](ctx, s.pool, "read the items of job "+id, takeSQL, id, most)
 }
 
-// holdsSQL locks the state of the job until the end of the transaction.
+// holdsSQL locks the row of the job until the transaction ends.
 const holdsSQL = `
 select true from jobs j join job_items i on i.job = j.id
  where j.id = $1 and i.target = $2 and i.result = '' and j.state in ('running', 'paused') for share of j`
 
-// Holds reports whether an unfinished job still has the item without a result. It locks the state of the job until the
-// end of the caller's transaction.
+// Holds reports whether a job that is not finished contains the item and the item has no result. It locks the row of
+// the job until the caller's transaction ends.
 func Holds(ctx context.Context, db schema.Querier, id, target string) (bool, error) {
 	holds, err := schema.One[bool](ctx, db, "read the item "+target+" of job "+id, holdsSQL, id, target)
 	if errors.Is(err, schema.ErrNotFound) {
@@ -42,36 +42,36 @@ update jobs
    set done = done + ($3 = 'done')::int, refused = refused + ($3 = 'refused')::int, failed = failed + ($3 = 'failed')::int, changed_at = now()
  where id = $1 and exists (select from ended)`
 
-// End records the result of an item. It may be called twice; the first result stays.
+// End records the result of an item. A second call changes nothing: the first result is kept.
 func (s *Store) End(ctx context.Context, id, target string, r Result, note string) error {
 	return schema.Exec(ctx, s.pool, "record the result of "+target+" in job "+id, endSQL, id, target, string(r), note)
 }
 
 const triedSQL = `update job_items set attempts = attempts + 1, note = $3 where job = $1 and target = $2 and result = ''`
 
-// Tried records a failed attempt of an item, and the reason. The item is tried again after the others.
+// Tried records that an attempt of an item failed, and why. The item is retried after all other items.
 func (s *Store) Tried(ctx context.Context, id, target, note string) error {
 	return schema.Exec(ctx, s.pool, "record a try of "+target+" in job "+id, triedSQL, id, target, note)
 }
 
-// itemsSQL returns the items for review first.
+// itemsSQL returns the items that a person should look at first.
 const itemsSQL = `
 select target, name, seen, attempts, result, note, ended_at
   from job_items where job = $1 and ($2 = '' or result = $2 or $2 = 'open' and result = '')
  order by array_position(array['failed', 'refused', '', 'done'], result), target limit $3`
 
-// Items returns items of a job, the failed and refused ones first. only restricts them to a result, or to "open"; ""
-// means all.
+// Items returns items of a job, the failed and refused ones first. only selects the items with one result, or with
+// "open" the items without one; "" selects all.
 func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, error) {
 	return schema.List[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
 }
 
-// standingSQL counts events by their present status, and reconciled accounts by the first word of the note.
+// standingSQL groups events by their current status, and reconciled accounts by the first word of the note.
 const standingSQL = `
 select coalesce(r.status, split_part(i.note, ':', 1)) as status, coalesce(r.reason_code, '') as reason_code, count(*)::int as events
   from jobs j join job_items i on i.job = j.id
   left join lateral (select r.id, r.status, r.reason_code from receipts r
-                      where r.id = case when j.action not in ('refold', 'reread', 'reconcile', 'announce', 'close-task', 'apply-meaning') then i.target::uuid end
+                      where r.id = case when j.action not in ('recompute', 'reconcile', 'announce', 'close-task', 'apply-rules') then i.target::uuid end
                      offset 0) r on true
  where j.id = $1 and i.result = 'done' and (r.id is not null or j.action = 'reconcile') group by 1, 2 order by 3 desc, 1, 2`
 
@@ -82,7 +82,7 @@ type Standing struct {
 	Events     int    `json:"events"`
 }
 
-// Standing counts the decided events of the job by their present status and reason.
+// Standing counts the events of the job that have a result, by their current status and reason.
 func (s *Store) Standing(ctx context.Context, id string) ([]Standing, error) {
 	return schema.List[Standing](ctx, s.pool, "count the events of job "+id, standingSQL, id)
 }

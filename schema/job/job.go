@@ -1,5 +1,5 @@
-// Package job stores the bulk jobs of operators. A job is one decision about many events, which are fixed when the job
-// is made, with a result for each.
+// Package job stores the bulk jobs of operators. A job is one decision about many events. The list of events is fixed
+// when the job is created, and each event gets a result.
 package job
 
 import (
@@ -18,8 +18,8 @@ import (
 // State is the state of a job.
 type State string
 
-// The states. Finished: each item has its result. Cancelled: a person stopped the job for good, and the remaining
-// events did not change.
+// The states of a job. Finished: each item has a result. Cancelled: a person stopped the job for good, and the
+// remaining items were not changed.
 const (
 	Running   State = "running"
 	Paused    State = "paused"
@@ -27,12 +27,12 @@ const (
 	Finished  State = "finished"
 )
 
-// Result is the result of an item.
+// Result is the result of an item of a job.
 type Result string
 
-// The results. Done: the decision was made; the event's receipt shows its further course. Refused: the decision was not
-// possible, for the reason in the note, and nothing was changed. Failed: all attempts failed; the note has the last
-// error.
+// The results of an item. Done: the decision was made; the receipt of the event shows what happened next. Refused: the
+// decision was not possible, and nothing was changed; the note contains the reason. Failed: all attempts failed; the
+// note contains the last error.
 const (
 	Open    Result = ""
 	Done    Result = "done"
@@ -40,46 +40,46 @@ const (
 	Failed  Result = "failed"
 )
 
-// Results lists the results of items that have ended.
+// Results lists all results.
 var Results = []Result{Done, Refused, Failed}
 
 // Job is one decision about many events.
 type Job struct {
-	// ID is the ID of the request: a repeated request returns this job.
+	// ID is the ID of the request that created the job. If the request is repeated, it returns this job.
 	ID string `json:"id"`
-	// Action is the decision about each event (a verb), one of [OfAccounts], or [CloseTask]. Effect restricts it to one
-	// effect. Reference is the reference of a "done".
+	// Action is the action on each item: a verb for events, one of [OfAccounts] for accounts, or [CloseTask]. Effect
+	// limits a verb to one effect. Reference is the reference of the verb "done".
 	Action    string `json:"action"`
 	Effect    string `json:"effect,omitempty"`
 	Reference string `json:"reference,omitempty"`
-	// Filter is the filter that selected the events, by the names of the command's flags.
+	// Filter is the filter that selected the items. The keys are the names of the command's flags.
 	Filter map[string]string `json:"filter"`
-	Who    string            `json:"who"`
-	// Issuer and Subject identify the person who made the job. They are "" for the command line.
+	Who    string            `json:"actor"`
+	// Issuer and Subject identify the person who created the job. They are "" for the command line.
 	Issuer  string `json:"issuer,omitempty"`
 	Subject string `json:"subject,omitempty"`
-	// AskedBy is the first person of a job that requires two people; Who is the second.
-	AskedBy string `json:"asked_by,omitempty"`
-	Why     string `json:"why"`
-	// Rate is the maximum number of events started per second.
+	// AskedBy is the person who requested the job, if it required a second person. Who is then the second person.
+	AskedBy string `json:"requested_by,omitempty"`
+	Why     string `json:"reason"`
+	// Rate is the maximum number of items that are started per second.
 	Rate float64 `json:"rate"`
-	// Money is the sum of the events' known amounts, in minor units by currency.
+	// Money is the sum of the known amounts, in minor units by currency.
 	Money map[string]int64 `json:"money"`
 	State State            `json:"state"`
 	// StateNote names the person who paused or cancelled the job, and the reason.
 	StateNote string `json:"state_note,omitempty"`
-	// Items counts the events. Done, Refused and Failed count the events with a result.
+	// Items is the number of items. Done, Refused and Failed are the numbers of items with these results.
 	Items   int `json:"items"`
 	Done    int `json:"done"`
 	Refused int `json:"refused"`
 	Failed  int `json:"failed"`
-	// CreatedAt is when the job was made. ChangedAt is the time of its last progress or state change.
+	// CreatedAt is when the job was created. ChangedAt is when an item got a result or the state changed last.
 	CreatedAt  time.Time  `json:"created_at"`
 	ChangedAt  time.Time  `json:"changed_at"`
 	FinishedAt *time.Time `json:"finished_at"`
 }
 
-// Noun returns the kind of the job's targets.
+// Noun returns the word for the targets of the job, for example "event".
 func (j *Job) Noun() string {
 	if slices.Contains(OfAccounts, j.Action) {
 		return "account"
@@ -87,8 +87,8 @@ func (j *Job) Noun() string {
 	switch j.Action {
 	case CloseTask:
 		return "task"
-	case ApplyMeaning:
-		return "meaning"
+	case ApplyRules:
+		return "rule set"
 	}
 	return "event"
 }
@@ -98,35 +98,34 @@ func (j *Job) Says() string {
 	return fmt.Sprintf("%s of %d %ss at %g a second", j.Action, j.Items, j.Noun(), j.Rate)
 }
 
-// The actions about accounts: recompute them with other billing rules, parse their payloads again, compare them with
-// the provider's state, and publish their access to subscribers.
+// The actions about accounts. Recompute computes them again, Reconcile compares them with the provider's state, and
+// Announce publishes their access to destinations.
 const (
-	Refold    = "refold"
-	Reread    = "reread"
+	Recompute = "recompute"
 	Reconcile = "reconcile"
 	Announce  = "announce"
 )
 
-// CloseTask is the action about tasks: it closes each as done.
+// CloseTask is the action about tasks. It marks each task as done.
 const CloseTask = "close-task"
 
-// ApplyMeaning activates billing rules. The target of its only item is the hash of the rules.
-const ApplyMeaning = "apply-meaning"
+// ApplyRules activates billing rules. The job has one item, with the hash of the rules as its target.
+const ApplyRules = "apply-rules"
 
 // OfAccounts lists the actions about accounts.
-var OfAccounts = []string{Refold, Reread, Reconcile, Announce}
+var OfAccounts = []string{Recompute, Reconcile, Announce}
 
-// Left counts the events without a result.
+// Left returns the number of items without a result.
 func (j *Job) Left() int { return j.Items - j.Done - j.Refused - j.Failed }
 
 // Item is one event, account or task of a job.
 type Item struct {
-	// Target is the ID of a receipt, an account after its mode ("live/acme"), or a task's object after mode and kind
-	// ("live/dispute/dp_1"). Name is the name for people.
+	// Target is the ID of a receipt, the mode and the ID of an account ("live/acme"), or the mode, the kind and the
+	// object of a task ("live/dispute/dp_1"). Name is the name for people.
 	Target string `json:"target"`
 	Name   string `json:"name"`
-	// Seen is when the event or task had last changed at the time of the decision. It is nil for an account.
-	Seen *time.Time `json:"seen,omitempty"`
+	// Seen is the last change of the event or task that the person saw when deciding. It is nil for an account.
+	Seen *time.Time `json:"changed_at,omitempty"`
 	// Attempts counts the failed attempts.
 	Attempts int        `json:"attempts"`
 	Result   Result     `json:"result"`
@@ -150,7 +149,7 @@ values ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), $6, $7, $8, $9, $10, $11, coa
 // ErrTaken means that another job has the ID.
 var ErrTaken = errors.New("another job has this ID")
 
-// MakeIn makes a running job of items in the caller's transaction. It returns [ErrTaken] if the ID is in use.
+// MakeIn creates a running job with items in the caller's transaction. It returns [ErrTaken] if the ID is in use.
 func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 	made, err := schema.Changes(ctx, tx, "make job "+j.ID, makeSQL, j.ID, j.Action, j.Effect, j.Reference, j.Filter,
 		j.Who, j.Issuer, j.Subject, j.AskedBy, j.Why, j.Rate, j.Money, len(items))
@@ -158,13 +157,13 @@ func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 	case err != nil:
 		return err
 	case !made:
-		return fmt.Errorf("make job %s: %w", j.ID, ErrTaken)
+		return fmt.Errorf("create job %s: %w", j.ID, ErrTaken)
 	}
 	_, err = tx.CopyFrom(ctx, pgx.Identifier{"job_items"}, []string{"job", "target", "name", "seen"},
 		pgx.CopyFromSlice(len(items),
 			func(i int) ([]any, error) { return []any{j.ID, items[i].Target, items[i].Name, items[i].Seen}, nil }))
 	if err != nil {
-		return fmt.Errorf("make the items of job %s: %w", j.ID, err)
+		return fmt.Errorf("create the items of job %s: %w", j.ID, err)
 	}
 	return nil
 }
@@ -192,20 +191,20 @@ func (s *Store) Open(ctx context.Context) ([]Job, error) {
 	return schema.List[Job](ctx, s.pool, "list open jobs", openSQL)
 }
 
-// unstartedSQL omits jobs of the last seconds, which their maker is about to start.
+// unstartedSQL omits jobs of the last seconds, because their creator is about to start them.
 const unstartedSQL = `
 select ` + columns + ` from jobs
  where started_at is null and state = (select 'running') and created_at < now() - interval '10 seconds' order by created_at, id`
 
-// Unstarted returns the running jobs without a run in Temporal: Temporal was down, or the process that made the job
-// died.
+// Unstarted returns the running jobs that have no run in Temporal, because Temporal was down or the process that
+// created the job died.
 func (s *Store) Unstarted(ctx context.Context) ([]Job, error) {
 	return schema.List[Job](ctx, s.pool, "list jobs that are not started", unstartedSQL)
 }
 
 const startedSQL = `update jobs set started_at = now() where id = $1 and started_at is null`
 
-// Started records that Temporal accepted a job's run. It may be called twice; the first time is kept.
+// Started records that Temporal accepted a job's run. A second call changes nothing: the first time is kept.
 func (s *Store) Started(ctx context.Context, id string) error {
 	return schema.Exec(ctx, s.pool, "record the start of job "+id, startedSQL, id)
 }
@@ -215,8 +214,8 @@ update jobs set state = $2, state_note = $3, changed_at = now(), finished_at = c
  where id = $1 and state = any($4)
 returning ` + columns
 
-// MoveIn moves a job from one of the states from to another, with a note for people, in the caller's transaction. If
-// the job is in another state, MoveIn returns the unchanged job and false.
+// MoveIn changes the state of a job in the caller's transaction, with a note for people, if the current state is one of
+// from. Otherwise it returns the unchanged job and false.
 func MoveIn(ctx context.Context, db schema.Querier, id string, to State, note string,
 	from ...State) (*Job, bool, error) {
 	states := make([]string, len(from))
@@ -236,7 +235,7 @@ update jobs set state = 'finished', state_note = '', changed_at = now(), finishe
  where id = $1 and state = 'running' and not exists (select from job_items i where i.job = jobs.id and i.result = '')
 returning ` + columns
 
-// Finish ends a running job if each of its items has a result, and returns the job in either case.
+// Finish marks a running job as finished if each item has a result. It returns the job in both cases.
 func (s *Store) Finish(ctx context.Context, id string) (*Job, error) {
 	j, err := one(ctx, s.pool, "finish job "+id, finishSQL, id)
 	if errors.Is(err, schema.ErrNotFound) {

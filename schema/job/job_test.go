@@ -22,7 +22,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// rig is the jobs of a database.
+// rig contains the jobs of a database.
 type rig struct {
 	*job.Store
 	pool *pgxpool.Pool
@@ -47,13 +47,13 @@ func items(n int) []job.Item {
 	return list
 }
 
-// make makes a job, in a transaction of its own.
+// make creates a job in its own transaction.
 func (r rig) make(t *testing.T, j job.Job, items []job.Item) error {
 	t.Helper()
 	return pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, items) })
 }
 
-// move moves a job, in a transaction of its own.
+// move changes the state of a job in its own transaction.
 func (r rig) move(t *testing.T, id string, to job.State, from ...job.State) (j *job.Job, moved bool, err error) {
 	t.Helper()
 	err = pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) (err error) {
@@ -90,7 +90,7 @@ func TestMake_SameIDTwice_OneJobWithItsItems(t *testing.T) {
 	}
 }
 
-// Items that cannot be written leave no job behind: the next call with the same ID makes it.
+// If items cannot be written, no job is created: the next call with the same ID creates it.
 func TestMake_ItemRefused_NoJob(t *testing.T) {
 	jobs := setup(t)
 	twice := items(1)
@@ -98,7 +98,7 @@ func TestMake_ItemRefused_NoJob(t *testing.T) {
 		t.Fatal("a job was made that has an event twice")
 	}
 	if err := jobs.make(t, retry("x"), twice); err != nil {
-		t.Errorf("made anew: %v", err)
+		t.Errorf("created again: %v", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestEnd_EachItemOnce_CountedAndFinished(t *testing.T) {
 	if err != nil || j.State != job.Running || j.Done != 1 || j.Refused != 1 || j.Failed != 0 || j.Left() != 2 {
 		t.Errorf("two are left: %+v, %v", j, err)
 	}
-	// What was tried in vain comes last.
+	// Items with failed attempts are last.
 	open, err := jobs.Take(t.Context(), "x", 10)
 	if err != nil || len(open) != 2 || open[0].Name != "evt_3" || open[1].Name != "evt_2" || open[1].Attempts != 1 {
 		t.Errorf("open: %+v, %v", open, err)

@@ -13,13 +13,12 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// batch combines a list of ops into at most one statement of each kind, and distributes the results as one outcome per
-// op.
+// batch combines a list of ops into at most one statement of each kind. It maps the results back to one outcome per op.
 type batch struct {
 	ops      []op
 	outcomes []outcome
-	// claims maps each key to the index of its op; marks and finishes are indexed by claim. One flush may contain marks
-	// of the present and of an earlier holder of a key.
+	// claims maps each key to the index of its op. marks and finishes map each claim to an index, because one flush may
+	// contain marks of the current and of an earlier claim of a key.
 	claims          map[string]int
 	marks, finishes map[hold]int
 }
@@ -33,8 +32,8 @@ func newBatch(ops []op) *batch {
 	for i, o := range ops {
 		switch {
 		case o.claim != nil:
-			// One flush may have two claims of one key, or of one exclusive name. The first is served; the second is
-			// not granted.
+			// If one flush contains two claims of the same key, or of the same exclusive name, only the first is
+			// executed. The second is not granted.
 			if _, taken := b.claims[o.claim.Key]; !taken && !exclusive[o.claim.Exclusive] {
 				b.claims[o.claim.Key] = i
 				exclusive[o.claim.Exclusive] = o.claim.Exclusive != ""
@@ -48,8 +47,8 @@ func newBatch(ops []op) *batch {
 	return b
 }
 
-// queue adds the statements to a pipeline, which Postgres runs as one transaction. Finishes come first, so that the
-// same flush can claim the keys that they release.
+// queue adds the statements to a pipeline, which Postgres executes in one transaction. Finishes come first, so that the
+// flush can claim the keys that they release.
 func (b *batch) queue(q *pgx.Batch) {
 	b.queueLocks(q)
 	b.queueFinishes(q)
@@ -58,16 +57,16 @@ func (b *batch) queue(q *pgx.Batch) {
 	b.queueSightings(q)
 }
 
-// holds returns the claims of m in the lock order of this package: by key.
+// holds returns the claims in m, sorted by key, which is the lock order of this package.
 func holds(m map[hold]int) []hold {
 	return slices.SortedFunc(maps.Keys(m), func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
 	})
 }
 
-// queueLocks locks the rows of all statements in the lock order if there is more than one statement. Each statement
-// keeps the order, but together they do not: two workers that each finish one effect and claim the other's would
-// deadlock.
+// If there is more than one statement, queueLocks first locks the rows of all statements in the lock order. Each
+// statement alone keeps the order, but several together do not. Without these locks, two workers would deadlock if each
+// finished one effect and claimed the other's.
 func (b *batch) queueLocks(q *pgx.Batch) {
 	keys := map[string]bool{}
 	for key := range b.claims {
@@ -170,7 +169,7 @@ func (b *batch) queueClaims(q *pgx.Batch) {
 	if len(b.claims) == 0 {
 		return
 	}
-	keyList := slices.Sorted(maps.Keys(b.claims)) // the lock order
+	keyList := slices.Sorted(maps.Keys(b.claims)) // rows are locked in this order
 	rows := make([]claimRow, len(keyList))
 	for i, key := range keyList {
 		c := b.ops[b.claims[key]].claim
@@ -207,7 +206,7 @@ func (b *batch) queueSightings(q *pgx.Batch) {
 	}
 }
 
-// readRefused fills in the state of the keys that were not granted.
+// readRefused reads the state of the keys that were not granted.
 func (b *batch) readRefused(ctx context.Context, db Tx) error {
 	refused, exclusive := map[string][]int{}, map[string]bool{}
 	for i, o := range b.ops {
@@ -236,8 +235,9 @@ func (b *batch) readRefused(ctx context.Context, db Tx) error {
 		for _, i := range list {
 			g, known := found[key]
 			claim := b.ops[i].claim
-			// Two reasons remain for a claimable key that was not granted. Its effect belongs to another receipt, or
-			// another effect holds the same exclusive name. The state of the last try explains neither.
+			// If the key could be claimed, the claim was refused for one of two other reasons. The effect belongs to
+			// another receipt, or another effect holds the same exclusive name. The state of the last attempt explains
+			// neither.
 			mayBeTried := !known || g.Claimable(claim.Round)
 			if mayBeTried || g.State == Claimed && g.LeaseUntil.Before(time.Now()) {
 				unexplained = append(unexplained, claim)
@@ -251,7 +251,7 @@ func (b *batch) readRefused(ctx context.Context, db Tx) error {
 	return b.readForeign(ctx, db, unexplained)
 }
 
-// readForeign marks the claims that do not match their receipts.
+// readForeign marks the claims with an event or a key that does not match their receipt.
 func (b *batch) readForeign(ctx context.Context, db Tx, claims []*Claim) error {
 	if len(claims) == 0 {
 		return nil
@@ -265,20 +265,21 @@ func (b *batch) readForeign(ctx context.Context, db Tx, claims []*Claim) error {
 
 var foreignColumns = schema.ColumnsOf[*Claim](foreignSQL)
 
-// foreign returns the keys of the claims that do not match their receipts.
+// foreign returns the keys of claims with an event or a key that does not match their receipt.
 func foreign(ctx context.Context, db Tx, claims []*Claim) (keys []string, err error) {
 	return schema.List[string](ctx, db, "compare claims with their receipts", foreignSQL,
 		foreignColumns.Args(claims)...)
 }
 
-// readHolders returns until when other claims hold the exclusive names. It ends a lapsed claim, so that a terminated
-// run cannot hold a name for ever. unmarked maps each name to its [Claim.Unmarked].
+// readHolders returns, for each exclusive name, until when another claim holds it. If the lease of that claim has
+// ended, readHolders ends the claim, so that a terminated run does not hold the name forever. unmarked maps each name
+// to the [Claim.Unmarked] of its effects.
 func readHolders(ctx context.Context, db Tx, unmarked map[string]bool) (until map[string]time.Time, err error) {
 	holders, err := schema.List[struct {
 		Name       string
 		LeaseUntil time.Time
 		Lapsed     bool
-	}](ctx, db, "read who holds exclusive things", holdersSQL, slices.Collect(maps.Keys(unmarked)))
+	}](ctx, db, "read the holders of exclusive names", holdersSQL, slices.Collect(maps.Keys(unmarked)))
 	until = map[string]time.Time{}
 	for _, h := range holders {
 		if until[h.Name] = h.LeaseUntil; h.Lapsed {

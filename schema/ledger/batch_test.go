@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Somebody who was taken over comes back in the flush of the holder: before it or after it, the holder's
-// mark and outcome are written and its own are not.
+// A worker that lost its claim records a result in the same flush as the new holder. In both orders the holder's mark
+// and outcome are written, and the other worker's are not.
 func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][]int64{"the holder first": {2, 1}, "the holder last": {1, 2}} {
@@ -57,19 +57,19 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 			}
 			found, err := s.Read(t.Context(), []string{c.Key})
 			if err != nil || found[c.Key].State != Done {
-				t.Errorf("recorded %+v, %v; want what the holder said", found[c.Key], err)
+				t.Errorf("recorded %+v, %v; want the result of the holder", found[c.Key], err)
 			}
 		})
 	}
 }
 
-// Two workers have one effect each of two invoices, and meet the other's: each records its own and asks for the
-// other's, in one flush. Neither may wait for the other.
+// Each of two workers has one effect of two invoices and meets the other worker's effect: in one flush, each records
+// its own and claims the other. This must not deadlock.
 func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	// The flushes have to wait for each other longer than a session lets them: the machine may be busy.
+	// The flushes wait for each other, longer than a session's lock timeout on a busy machine.
 	options := schematest.New(t).Config()
 	options.ConnConfig.RuntimeParams["lock_timeout"] = "15s"
 	pool, err := pgxpool.NewWithConfig(ctx, options)
@@ -108,7 +108,7 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 			}
 		}
 	}
-	flush(1, finish("k:stripe:live:z"), claim("k:stripe:live:gate"), claim("k:stripe:live:m")) // is held at the gate, before it asks for m
+	flush(1, finish("k:stripe:live:z"), claim("k:stripe:live:gate"), claim("k:stripe:live:m")) // blocks at the gate before it claims m
 	flush(2, finish("k:stripe:live:m"), claim("k:stripe:live:z"))
 	if err := gate.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,8 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	}
 }
 
-// A claim of what another holds for itself is refused in the commit that it shares: that is written as it is, and once.
+// A claim is refused if another effect holds the exclusive name. The other operations of the same commit are written,
+// once.
 func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -153,15 +154,15 @@ func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g := out[0].grant; g.Granted || g.State != Claimed || g.LeaseUntil.IsZero() {
-		t.Errorf("what is held: %+v", g)
+		t.Errorf("a held name: %+v", g)
 	}
 	if !out[1].finished.Held || !out[2].grant.Granted || !out[4].grant.Granted {
 		t.Errorf("its neighbours: %+v, %+v, %+v", out[1].finished, out[2].grant, out[4].grant)
 	}
 	if g := out[3].grant; g.Granted || g.State != Claimed || g.LeaseUntil.IsZero() {
-		t.Errorf("the second claim of what is claimed in this commit: %+v", g)
+		t.Errorf("the second claim of a key in one commit: %+v", g)
 	}
-	// What is let go in a commit can be claimed in it.
+	// An effect that is released in a commit can be claimed in the same commit.
 	out, err = s.flush(t.Context(), []op{
 		{claim: claim("k:stripe:live:held:2", "workspace:acme")},
 		{finish: &Finish{Key: "k:stripe:live:held:1", Token: holder.Token, State: Done, StartedAt: time.Now()}},

@@ -67,7 +67,7 @@ func (b bundle) finish(f ledger.Finish) ledger.Finished {
 	return done
 }
 
-// lapse ends the lease of every claim.
+// lapse expires the lease of every claim.
 func (b bundle) lapse() {
 	b.Helper()
 	if _, err := b.pool.Exec(b.Context(), `update effects set lease_until = now() - interval '1 second'`); err != nil {
@@ -133,10 +133,10 @@ func TestFinish_FailuresOfARound_AreCountedAndEnd(t *testing.T) {
 	}
 	for round := range 2 {
 		if g := fail(round, ledger.Transient); g.Failures != 0 || g.Trying >= time.Hour {
-			t.Errorf("round %d: the first claim tells of %d failures since %s", round, g.Failures, g.Trying)
+			t.Errorf("round %d: the first claim reports %d failures since %s", round, g.Failures, g.Trying)
 		}
 		if g := fail(round, ledger.Exhausted); g.Failures != 1 || g.Trying < time.Hour || g.Trying >= 2*time.Hour {
-			t.Errorf("round %d: the second claim tells of %d failures since %s, want one, since an hour ago", round, g.Failures, g.Trying)
+			t.Errorf("round %d: the second claim reports %d failures since %s, want one, since an hour ago", round, g.Failures, g.Trying)
 		}
 		if g := b.grant(b.claim("evt_1", round)); g.Granted || g.Class != ledger.Exhausted {
 			t.Errorf("round %d: got %+v, want exhausted until the next round", round, g)
@@ -153,7 +153,7 @@ func TestClaim_AnsweredForGood_OnlyALaterRoundSendsAgain_AsANewGeneration(t *tes
 			b.finish(ledger.Finish{Key: "receipt-email:stripe:live:in_1", Token: g.Token, State: ledger.Failed, Class: class, Error: "422"})
 
 			if got := b.grant(b.claim("evt_1", 0)); got.Granted || got.Class != class || got.Error != "422" {
-				t.Errorf("got %+v, want what is recorded", got)
+				t.Errorf("got %+v, want the recorded result", got)
 			}
 			got := b.grant(b.claim("evt_9", 1))
 			if !got.Granted || got.Generation != 2 || string(got.Request) != "bytes of evt_9" {
@@ -163,7 +163,7 @@ func TestClaim_AnsweredForGood_OnlyALaterRoundSendsAgain_AsANewGeneration(t *tes
 	}
 }
 
-// The sink may hold the attempt that nobody answered: under another key it would be applied twice.
+// The sink may have applied the unanswered attempt: with another key it would be applied twice.
 func TestClaim_AnsweredForGoodAfterUnanswered_KeepsKeyAndBytes(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ledger.Class{ledger.Permanent, ledger.Fault} {
@@ -183,7 +183,7 @@ func TestClaim_AnsweredForGoodAfterUnanswered_KeepsKeyAndBytes(t *testing.T) {
 	}
 }
 
-// What one generation left open is no reason to keep the key of the next, which was answered.
+// An open attempt of one generation does not keep the key for the next generation, which got a definitive answer.
 func TestClaim_RefusedAfterDoubtInAnEarlierGeneration_SendsAnew(t *testing.T) {
 	b := setup(t)
 	unanswered := json.RawMessage(`{"Unanswered": true}`)
@@ -195,7 +195,7 @@ func TestClaim_RefusedAfterDoubtInAnEarlierGeneration_SendsAnew(t *testing.T) {
 	}
 	refused := b.finish(ledger.Finish{Key: b.claim("", 0).Key, Token: g.Token, State: ledger.Failed, Class: ledger.Permanent})
 	if string(refused.Result) != `{"UnansweredBefore": true}` {
-		t.Errorf("kept %s, want what the first generation left open", refused.Result)
+		t.Errorf("kept %s, want the open attempt of the first generation", refused.Result)
 	}
 	g = b.grant(b.claim("evt_3", 2))
 	if !g.Granted || g.Generation != 3 || string(g.Request) != "bytes of evt_3" {
@@ -207,7 +207,7 @@ func TestClaim_RefusedAfterDoubtInAnEarlierGeneration_SendsAnew(t *testing.T) {
 	}
 }
 
-// One attempt that nobody answered leaves open whether it happened, whatever the later ones are told.
+// One unanswered attempt leaves the outcome open, whatever the sink answers to later attempts.
 func TestFinish_LaterAnswer_UnansweredStaysKnown(t *testing.T) {
 	b := setup(t)
 	g := b.grant(b.claim("evt_1", 0))
@@ -218,11 +218,12 @@ func TestFinish_LaterAnswer_UnansweredStaysKnown(t *testing.T) {
 		t.Errorf("finished with %s, want it still unanswered", done.Result)
 	}
 	if g := b.grant(b.claim("evt_1", 0)); g.Granted || string(g.Result) != `{"Unanswered": true}` {
-		t.Errorf("grant %+v, want it refused with what was kept", g)
+		t.Errorf("grant %+v, want a refusal with the kept attempt", g)
 	}
 }
 
-// A run that knows nothing of earlier retries (a reset, another event) learns which round is a later one.
+// A refused claim returns the current round, because a run after a reset, or of another event, does not have the number
+// of earlier retries.
 func TestClaim_Refused_TellsTheRound(t *testing.T) {
 	b := setup(t)
 	for _, round := range []int{0, 3} {
@@ -276,7 +277,7 @@ func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 	var attempts int
 	if err := b.pool.QueryRow(t.Context(), `select count(*) from effect_attempts where outcome = 'uncertain' and error like '%may have happened'`).Scan(&attempts); err != nil || attempts != 1 {
-		t.Errorf("%d attempts in doubt (%v), want the one that ended without an outcome", attempts, err)
+		t.Errorf("%d attempts in doubt (%v), want the one without an outcome", attempts, err)
 	}
 	got := b.grant(b.claim("evt_1", 1))
 	if !got.Granted || got.Generation != 2 {
@@ -288,7 +289,8 @@ func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 }
 
-// A run that is terminated after the point of no return claims its mail no more, so nobody says that it is uncertain.
+// A run was terminated after the point of no return and never claims its e-mail again, so no claim marks it as
+// uncertain. The count includes it.
 func TestUncertain_ClaimLapsedAfterPointOfNoReturn_Counted(t *testing.T) {
 	b := setup(t)
 	uncertain := func() int {
@@ -309,7 +311,7 @@ func TestUncertain_ClaimLapsedAfterPointOfNoReturn_Counted(t *testing.T) {
 		t.Fatalf("held %v, err %v", held, err)
 	}
 	if n := uncertain(); n != 0 {
-		t.Errorf("%d in doubt while somebody is at it, want none", n)
+		t.Errorf("%d in doubt while a worker executes it, want 0", n)
 	}
 	b.lapse()
 	if n := uncertain(); n != 1 {
@@ -317,11 +319,11 @@ func TestUncertain_ClaimLapsedAfterPointOfNoReturn_Counted(t *testing.T) {
 	}
 	b.grant(b.claim("evt_1", 0))
 	if n := uncertain(); n != 1 {
-		t.Errorf("%d in doubt when a claim has said so, want 1", n)
+		t.Errorf("%d in doubt after a claim has marked it, want 1", n)
 	}
 }
 
-// JSON may hold what jsonb does not, and a sink's answer may hold anything.
+// JSON can contain values that jsonb cannot store, and a sink's answer can contain any bytes.
 func TestFinish_WhatPostgresCannotHold_Dropped(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -367,14 +369,14 @@ func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
 		t.Fatalf("got %+v, want held by another", g)
 	}
 	b.lapse()
-	b.grant(second) // lets the lapsed holder go
+	b.grant(second) // releases the expired claim
 	if g := b.grant(second); !g.Granted {
 		t.Errorf("got %+v, want a grant once the holder lapsed", g)
 	}
 }
 
-// Two effects of one exclusive thing have failed, and a person has both tried again: the one that comes second waits for
-// the other, and has not failed again.
+// Two effects with one exclusive name have failed, and a person retries both: the second waits for the first, and does
+// not fail again.
 func TestClaim_Exclusive_LaterRound_WaitsForTheOther(t *testing.T) {
 	b := setup(t)
 	first, second := b.claim("evt_1", 0), b.claim("evt_1", 0)
@@ -395,12 +397,12 @@ func TestClaim_Exclusive_LaterRound_WaitsForTheOther(t *testing.T) {
 	}
 }
 
-// A worker died, and nobody knows how far it had come: unless it has to set a mark first.
+// If a worker dies, its progress is unknown, unless the effect sets a mark first.
 func TestClaim_LapsedUnmarked_KnownToBeUnanswered(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		unmarked bool
-		kept     string // before the claim runs out
+		kept     string // before the claim expires
 		want     string
 	}{
 		"unmarked":                  {true, ``, `{"Unanswered": true}`},
@@ -448,12 +450,12 @@ func TestFinish_Undo_CompensatesTheForwardEffectInTheSameCommit(t *testing.T) {
 	b.finish(ledger.Finish{Key: undo.Key, Token: g.Token, State: ledger.Done, Compensates: "receipt-email:stripe:live:in_1"})
 
 	if got := b.grant(b.claim("evt_1", 5)); got.Granted || got.State != ledger.Compensated {
-		t.Errorf("got %+v, want compensated, whatever the round", got)
+		t.Errorf("got %+v, want compensated in any round", got)
 	}
 }
 
-// One run takes back what may have happened, while a retry of another run is at it again: that comes too late. A mail
-// is not sent after its correction, and what was reversed does not stand as done.
+// One run compensates an effect that may have happened, while a retry by another run is in progress. The retry's result
+// comes too late: an e-mail is not sent after its correction, and a reversed entry does not become done.
 func TestFinish_UndoOfWhatAnotherRunIsAt_ComesToNothing(t *testing.T) {
 	b := setup(t)
 	const key = "receipt-email:stripe:live:in_1"
@@ -470,7 +472,7 @@ func TestFinish_UndoOfWhatAnotherRunIsAt_ComesToNothing(t *testing.T) {
 		t.Errorf("held %v, %v: the mail would be sent after its correction", held, err)
 	}
 	if done := b.finish(ledger.Finish{Key: key, Token: retry.Token, State: ledger.Done}); done.Held {
-		t.Error("what was taken back was recorded as done")
+		t.Error("a compensated effect was recorded as done")
 	}
 	if got := b.grant(b.claim("evt_2", 1)); got.Granted || got.State != ledger.Compensated {
 		t.Errorf("got %+v, want compensated", got)
@@ -491,7 +493,7 @@ func TestInTx_AllOrNothing(t *testing.T) {
 			return json.RawMessage(`{"N":1}`), fail
 		})
 	}
-	for range 3 { // each time on a connection that is as good as new
+	for range 3 { // each time on a reset connection
 		if g, err := inTx("evt_1", boom); !errors.Is(err, boom) || !g.Granted || g.Attempt != 1 {
 			t.Fatalf("got %+v, %v; want a first claim and what went wrong", g, err)
 		}
@@ -503,7 +505,7 @@ func TestInTx_AllOrNothing(t *testing.T) {
 		t.Error("a division by zero was recorded as done")
 	}
 	if g, err := inTx("evt_2", nil); err != nil || !g.Granted || g.Attempt != 1 {
-		t.Fatalf("got %+v, %v; want a first claim: what was rolled back has left nothing", g, err)
+		t.Fatalf("got %+v, %v; want a first claim, because the rollback left no row", g, err)
 	}
 	g, err := inTx("evt_3", boom)
 	if err != nil || g.Granted || g.State != ledger.Done || g.EventID != "evt_2" || string(g.Result) != `{"N": 1}` {
@@ -511,7 +513,7 @@ func TestInTx_AllOrNothing(t *testing.T) {
 	}
 	var seen int
 	if err := b.pool.QueryRow(t.Context(), `select count(*) from seen`).Scan(&seen); err != nil || seen != 1 {
-		t.Errorf("%d rows, %v; want that of the one that was committed", seen, err)
+		t.Errorf("%d rows, %v; want only the committed one", seen, err)
 	}
 }
 

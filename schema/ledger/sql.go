@@ -1,28 +1,29 @@
 package ledger
 
-// begun is true if a claim begins a new generation. An effect that was refused, or was a fault, after an unanswered
-// attempt stays in its generation, because the sink may have done that attempt under the key of this generation. If
-// every attempt was answered, none has done anything, and a sink that stores its answers would return the old one for
-// the old key.
+// begun is true if a claim begins a new generation. After a refusal or a fault, the effect stays in its generation if
+// an earlier attempt was not answered, because the sink may have done that attempt under the same key. If every attempt
+// was answered, none has done anything. A sink that stores its responses would return the old response for the old key,
+// so a new key is needed.
 const begun = `(e.error_class = 'uncertain' or e.error_class in ('permanent', 'fault') and not coalesce(e.result @> '{"Unanswered": true}', false))`
 
-// claimed compares the state of a row with a given key: see [schema.Handling].
+// claimed compares the state of a row that was found by key; see [schema.Handling].
 const claimed = `e.state = (select 'claimed')`
 
-// lockSQL locks the existing rows as strongly as the statements after it. The lock order of this package is the order
-// of the keys; flushes sort by key as well.
+// lockSQL locks the existing rows as strongly as the statements that follow it. The lock order of this package is by
+// key.
 //
-// It looks up each key separately, in the given order: for "key = any", Postgres kept a plan for a small table and read
+// It looks up each key separately, in the given order. For "key = any", Postgres kept a plan for a small table and read
 // the whole table.
 const lockSQL = `
 select from unnest($1::text[]) as k(key) cross join lateral (select from effects e where e.key = k.key for no key update) locked`
 
-// claimSQL claims the keys that can be claimed. A key that it does not return was not granted.
+// claimSQL claims the keys that can be claimed, and returns them.
 //
-// It omits a claim of an exclusive name that another claim holds. The unique index would reject the whole commit, which
-// would then be split in halves until the claim was alone. Between two commits, the index decides.
+// It skips a claim of an exclusive name that another claim holds. Otherwise the unique index would reject the whole
+// flush, which would then be halved until only this claim failed. If another process claims the name at the same time,
+// the unique index rejects the later one.
 //
-// It omits a claim of another receipt's effect as well: see [ErrForeign].
+// It also skips a claim of an effect that belongs to another receipt; see [ErrForeign].
 const claimSQL = `
 insert into effects as e (key, kind, exclusive, state, round, receipt_id, event_id, run_id, lease_until, request)
 select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id, c.run_id,
@@ -62,13 +63,13 @@ select c.key, c.kind, c.exclusive, 'claimed', c.round, c.receipt_id, c.event_id,
     or (e.state = 'claimed' and e.lease_until < now() and not e.committing)
 returning key, token, generation, attempts, round, request, claimed_at, now() - claimed_at as age, failures, now() - tried_since as trying`
 
-// ofReceipt reports whether claim c matches its receipt, and has a key of that provider and mode. As a subquery it is
-// one lookup in the primary key, even if Postgres expects a small table.
+// ofReceipt is true if claim c names the event of its receipt, and if its key contains the receipt's provider and mode.
+// It is a subquery, so that Postgres looks up the primary key even if it believes that the table is small.
 const ofReceipt = `split_part(c.key, ':', 2) = c.provider and split_part(c.key, ':', 3) = c.mode and
        coalesce((select (r.event_id, r.provider, r.account, r.mode, r.type) = (c.event_id, c.provider, c.account, c.mode, c.type)
                    from receipts r where r.id = c.receipt_id), false)`
 
-// foreignSQL returns the claims that do not match their receipts.
+// foreignSQL returns the claims for which ofReceipt is false.
 const foreignSQL = `
 select c.key from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
        as c(key, receipt_id, event_id, provider, account, mode, type)
@@ -80,13 +81,13 @@ select key, state, committing, lease_until, lease_until < now() as lapsed, gener
   from effects where key = any($1)`
 
 // lapsedInDoubt is the error of a claim that lapsed after its point of no return.
-const lapsedInDoubt = "the attempt ended between the point of no return and the answer; it may have happened"
+const lapsedInDoubt = "the attempt ended after the point of no return and before the answer; it may have happened"
 
-// lapsedUndone is the error of any other lapsed claim, which can be claimed again.
+// lapsedUndone is the error of any other lapsed claim. The effect can be claimed again.
 const lapsedUndone = "the attempt ended without an outcome"
 
-// doubtSQL makes such a claim uncertain. The record of the attempt remains after a person decides, because the worker
-// that died in the attempt could not write it.
+// doubtSQL makes a claim uncertain if it lapsed after its point of no return. It also stores the attempt, because the
+// worker that died in the attempt could not. This record remains after a person has decided.
 const doubtSQL = `
 with doubted as (
     update effects as e set state = 'uncertain', error_class = 'uncertain', error = '` + lapsedInDoubt + `'
@@ -102,9 +103,9 @@ update effects as e set committing = true
  where e.key = m.key and e.token = m.token and ` + claimed + ` and e.lease_until > now()
 returning e.key, e.token`
 
-// finishSQL writes the outcome and its attempt in one statement. A claim that was taken over has an older token and
-// writes neither. An effect that its first attempt completed has no row in the attempts: the view attempts reads it
-// from the effect.
+// finishSQL stores the outcome and its attempt in one statement. If another claim has taken over, the token differs and
+// nothing is stored. An effect that succeeds at the first attempt gets no row in the table of attempts; the view
+// attempts derives it from the effect.
 const finishSQL = `
 with finished as (
     update effects as e set
@@ -127,9 +128,9 @@ with finished as (
 )
 select key, token, result from finished`
 
-// compensateSQL also closes an effect that failed without an answer, because it may have happened and has been undone.
-// It also closes an effect that another run is doing: its outcome has been undone, and an e-mail that has not passed
-// its point of no return is not sent.
+// compensateSQL also closes an effect that failed without an answer, because it may have happened and is now undone. It
+// closes an effect that another run is doing as well. The outcome of that run is undone, too, and an e-mail before its
+// point of no return is not sent.
 const compensateSQL = `
 update effects set state = 'compensated' where key = any($1) and state in ('claimed', 'done', 'uncertain', 'failed')`
 
@@ -138,7 +139,7 @@ insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome
 select s.key, s.generation, s.receipt_id, s.run_id, 0, 'already_done', now(), s.note
   from unnest($1::text[], $2::int[], $3::uuid[], $4::text[], $5::text[]) as s(key, generation, receipt_id, run_id, note)`
 
-// skipSQL records an operator's decision that an unfinished effect shall not be done.
+// skipSQL records the decision of an operator not to do an unfinished effect.
 const skipSQL = `
 with skipped as (
     insert into effects as e (key, kind, state, receipt_id, event_id, run_id, lease_until, error, done_at)
@@ -150,15 +151,15 @@ with skipped as (
 insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 select key, generation, receipt_id, run_id, token, 'skipped', now(), $6 from skipped`
 
-// holdersSQL looks up each name separately, as lockSQL does.
+// holdersSQL looks up each name separately, for the same reason as lockSQL.
 const holdersSQL = `
 select x.name, h.lease_until, h.lease_until < now() and not h.committing as lapsed
   from unnest($1::text[]) as x(name)
  cross join lateral (select lease_until, committing from effects where exclusive = x.name and exclusive <> '' and state = 'claimed' limit 1) h`
 
-// letGoSQL ends lapsed claims of exclusive names. Their requests may have been accepted, so the effects stay claimable
-// with the same bytes. $2 is set if the effects can happen without a mark; all effects with the same exclusive name
-// agree in this.
+// letGoSQL ends lapsed claims of exclusive names. A sink may have accepted their requests, so the effects can be
+// claimed again only with the same bytes. $2 is true if the effects can happen without a Commit. It is the same for all
+// effects with one exclusive name.
 const letGoSQL = `
 update effects set state = 'failed', error_class = 'transient', error = '` + lapsedUndone + `',
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end

@@ -23,7 +23,8 @@ type Store struct {
 	turns *turns
 }
 
-// New returns the ledger of a migrated database, with the bounds of its group commits. The caller must call Close.
+// New returns the ledger of a migrated database. commit contains the bounds of its group commits. The caller must call
+// Close.
 func New(pool *pgxpool.Pool, commit groupcommit.Config) *Store {
 	s := &Store{pool: pool, turns: newTurns()}
 	s.group = groupcommit.New(commit.Named("effects"), s.flush)
@@ -33,7 +34,7 @@ func New(pool *pgxpool.Pool, commit groupcommit.Config) *Store {
 // Close waits for writes in progress and stops the group commits.
 func (s *Store) Close() { s.group.Close() }
 
-// op is one change that waits for a commit: exactly one field is set.
+// op is one change in a flush. Exactly one field is set.
 type op struct {
 	claim  *Claim
 	mark   *hold
@@ -54,15 +55,15 @@ type outcome struct {
 	finished Finished
 }
 
-// ErrForeign means that a claim names another event than its receipt, or has a key of another provider or mode. Nothing
-// was done. Only a workflow that was started without pawl can cause it.
+// ErrForeign means that the event of a claim is not the event of its receipt, or that its key contains another provider
+// or mode. Nothing was done. This happens only if a workflow was started without pawl.
 var ErrForeign = errors.New("the effect does not belong to its receipt")
 
-// Claim requests the right to do an effect. It does not wait for another holder. The error is [ErrForeign] if the
-// effect belongs to another receipt.
+// Claim requests the right to do an effect. It returns at once if another claim is valid. The error is [ErrForeign] if
+// the effect belongs to another receipt.
 func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	out, err := s.group.Do(ctx, op{claim: &c})
-	if isExclusive(err) { // another process claimed it at the same time
+	if isExclusive(err) { // another process claimed the exclusive name at the same time
 		return Grant{State: Claimed}, nil
 	}
 	if err == nil && out.foreign {
@@ -74,8 +75,8 @@ func (s *Store) Claim(ctx context.Context, c Claim) (Grant, error) {
 	return out.grant, nil
 }
 
-// Commit marks the claim as past its point of no return. It returns false if the claim is no longer valid, and the
-// caller must then stop. After true, the effect becomes uncertain if the lease ends.
+// Commit marks a claim as past its point of no return. If it returns false, the claim is no longer valid, and the
+// caller must not do the effect. If it returns true and the lease ends, the effect becomes uncertain.
 func (s *Store) Commit(ctx context.Context, key string, token int64) (bool, error) {
 	out, err := s.group.Do(ctx, op{mark: &hold{key: key, token: token}})
 	if err != nil {
@@ -84,7 +85,7 @@ func (s *Store) Commit(ctx context.Context, key string, token int64) (bool, erro
 	return out.held, nil
 }
 
-// Finish records the outcome of a claim. If [Unrecordable] is true for the error, every repetition fails as well.
+// Finish records the outcome of a claim. If [Unrecordable] is true for the error, a repetition would fail as well.
 func (s *Store) Finish(ctx context.Context, f Finish) (Finished, error) {
 	out, err := s.group.Do(ctx, op{finish: &f})
 	if err != nil {
@@ -93,16 +94,17 @@ func (s *Store) Finish(ctx context.Context, f Finish) (Finished, error) {
 	return out.finished, nil
 }
 
-// Sight records that a run met a settled effect.
+// Sight records that a run found an effect already settled by another run.
 func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
 	if _, err := s.group.Do(ctx, op{sight: &sighting}); err != nil {
-		return fmt.Errorf("record sight of effect %s: %w", sighting.Key, err)
+		return fmt.Errorf("record that effect %s was already settled: %w", sighting.Key, err)
 	}
 	return nil
 }
 
-// Read returns the records of the keys, like a claim that is not granted. It omits keys that were never claimed. It
-// claims nothing, but makes a claim that lapsed after its point of no return uncertain, as the next claim would.
+// Read returns the records of the keys, in the same form as a claim that is not granted. It omits keys that were never
+// claimed. If the lease of a claim ended after its point of no return, Read makes the effect uncertain, as the next
+// claim would.
 func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, error) {
 	return read(ctx, s.pool, keys)
 }
@@ -120,7 +122,7 @@ func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
 	return nil
 }
 
-// checkOwn returns ErrForeign if a claim does not match its receipt.
+// checkOwn returns ErrForeign if the event or the key of a claim does not match its receipt.
 func checkOwn(ctx context.Context, db Tx, c Claim) error {
 	keys, err := foreign(ctx, db, []*Claim{&c})
 	if err == nil && len(keys) > 0 {
@@ -129,13 +131,14 @@ func checkOwn(ctx context.Context, db Tx, c Claim) error {
 	return err
 }
 
-// Uncertain counts the effects that may or may not have happened: the uncertain ones, and those with a claim that
-// lapsed after its point of no return, which the next claim makes uncertain.
+// Uncertain counts the effects that may or may not have happened. These are the uncertain ones, and claims that lapsed
+// after their point of no return.
 func (s *Store) Uncertain(ctx context.Context) (int, error) {
 	return schema.One[int](ctx, s.pool, "count uncertain effects", uncertainSQL)
 }
 
-// flush writes all ops in one transaction and one round trip, plus one read of the keys that were not granted.
+// flush executes all ops in one transaction and one round trip. It needs another round trip to read the keys that were
+// not granted.
 func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 	b := newBatch(ops)
 	q := &pgx.Batch{}
@@ -149,15 +152,15 @@ func (s *Store) flush(ctx context.Context, ops []op) ([]outcome, error) {
 	return b.outcomes, nil
 }
 
-// InTx does an effect in pawl's own database: the claim, the changes of do and the record f commit together or not at
-// all. While do runs, the claim's row is locked, so that no other claim of the key succeeds. InTx does not call do if
-// the claim is not granted. It records the value of do as f's result. If do returns an error, InTx rolls back and
-// returns that error.
+// InTx does an effect in pawl's own database. The claim, the changes of do and the record f commit together or not at
+// all. While do runs, the row of the claim is locked, so that no other claim of the key succeeds. InTx does not call do
+// if the claim is not granted. It records the value that do returns as the result in f. If do returns an error, InTx
+// rolls back and returns that error.
 //
-// Callers with the same [Claim.Queue] wait for each other without a connection. A *[StalledError] means that another
-// transaction holds the lock and nothing was done; [ErrBusy], that too many callers wait.
+// Callers with the same [Claim.Queue] wait for each other without occupying a connection. A *[StalledError] means that
+// another transaction holds the lock. [ErrBusy] means that too many callers wait. Nothing was done in both cases.
 //
-// The transaction begins with the claim and commits with the record: two round trips instead of four.
+// The transaction begins with the claim and commits with the record, which takes two round trips instead of four.
 func (s *Store) InTx(ctx context.Context, c Claim, f Finish,
 	do func(context.Context, Tx) (json.RawMessage, error)) (grant Grant, err error) {
 	err = s.turns.do(ctx, cmp.Or(c.Queue, c.Key), func() error {
@@ -167,7 +170,7 @@ func (s *Store) InTx(ctx context.Context, c Claim, f Finish,
 	return grant, err
 }
 
-// Stalled lists the queues of [Store.InTx] in this process that wait for a lock of another transaction, the longest
+// Stalled returns the queues of [Store.InTx] in this process that wait for the lock of another transaction, longest
 // wait first.
 func (s *Store) Stalled() []StalledError { return s.turns.stalled() }
 
@@ -177,7 +180,7 @@ func (s *Store) inTx(ctx context.Context, c Claim, f Finish,
 	if err != nil {
 		return Grant{}, fmt.Errorf("claim effect %s: %w", c.Key, err)
 	}
-	defer conn.Release() // closes the connection if its transaction is still open
+	defer conn.Release() // this closes the connection if its transaction is still open
 	grant, err := inTx(ctx, conn, c, f, do)
 	if conn.Conn().PgConn().TxStatus() != 'I' {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -210,7 +213,7 @@ func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context
 	if err != nil {
 		return grant, err
 	}
-	// The claim's row is locked until the end of the transaction, so the record cannot find the claim taken over.
+	// The row of the claim is locked until the transaction ends, so no other claim can have taken over.
 	f.Key, f.Token, f.State, f.Result = c.Key, grant.Token, Done, result
 	q = &pgx.Batch{}
 	newBatch([]op{{finish: &f}}).queue(q)
@@ -221,17 +224,18 @@ func inTx(ctx context.Context, tx Tx, c Claim, f Finish, do func(context.Context
 	return grant, nil
 }
 
-// ErrTakenOver means that a claim lapsed and another one took it over.
+// ErrTakenOver means that the lease of a claim ended and another claim took over.
 var ErrTakenOver = errors.New("the claim was taken over")
 
-// Tx is a connection inside of a transaction, or a pool, which runs each statement or batch in its own transaction.
+// Tx is a connection with an open transaction, or a pool. A pool executes each statement or batch in a transaction of
+// its own.
 type Tx interface {
 	schema.DB
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Unrecordable reports whether Postgres rejected a record for its content (SQLSTATE class 22, data, or 23,
-// constraints). Nothing was written, and Postgres would reject the same record again.
+// Unrecordable reports whether Postgres rejected a record because of its content (SQLSTATE classes 22 and 23). Nothing
+// was written, and Postgres would reject the same record again.
 func Unrecordable(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && len(pg.Code) == 5 && (pg.Code[:2] == "22" || pg.Code[:2] == "23")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeBinaries makes a directory with programs that say that they are of PostgreSQL major.
+// fakeBinaries creates a directory with programs that report this major version of PostgreSQL.
 func fakeBinaries(t *testing.T, major int) string {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(openDir(t)), "bin")
@@ -53,7 +53,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	if got := find(t.Context(), acc, []string{empty, unreachable}, 0); got.dir != "" {
-		t.Errorf("find() = %+v where there are none", got)
+		t.Errorf("find() = %+v without any binaries", got)
 	}
 }
 

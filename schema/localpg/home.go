@@ -12,23 +12,24 @@ import (
 	"syscall"
 )
 
-// Files of a state directory, and of a home outside of it.
+// Names of files in a state directory, and in a home outside of it.
 const (
 	passwordFile = "password" // the superuser's password
-	homeLink     = "home"     // leads to the home, when it is outside
-	stateLink    = "state"    // in an outside home: leads to the state directory that it belongs to
+	homeLink     = "home"     // a link to the home, if the home is outside
+	stateLink    = "state"    // in a home outside: a link back to its state directory
 )
 
 // outside is the directory for homes if the server's account cannot reach the state directory. Unlike /tmp, it survives
 // a reboot.
 const outside = "/var/tmp"
 
-// homePattern names homes outside of a state directory.
+// homePattern is the prefix of the names of homes outside of a state directory.
 const homePattern = "pawl-"
 
-// findHome returns the directory for the data of state directory dir: dir itself or, if acc cannot reach it (for
-// example below root's home), a directory in /var/tmp that belongs to acc. A link in dir leads there, so that the next
-// start finds it. Deleting dir starts with an empty database.
+// findHome returns the directory for the data that belongs to the state directory dir. This is dir itself, or a
+// directory in /var/tmp if acc cannot reach dir (for example because dir is below root's home). In the second case, dir
+// contains a link to the home, so that the next start finds it. If dir is deleted, the next start creates an empty
+// database.
 func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (string, error) {
 	if acc.cred == nil {
 		return dir, nil
@@ -39,7 +40,7 @@ func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (s
 		if ownedBy(home, acc) {
 			return home, nil
 		}
-		log.Warn("the recorded data directory is gone, beginning with an empty one", "state", dir, "gone", home)
+		log.Warn("the recorded data directory does not exist any more; a new, empty one is created", "state", dir, "gone", home)
 		if err := os.Remove(link); err != nil {
 			return "", err
 		}
@@ -49,19 +50,20 @@ func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (s
 		return dir, nil
 	}
 	if version, err := dataVersion(data); err != nil || version != 0 {
-		return "", fmt.Errorf("user %s cannot use the data directory %s: let it enter the directories above, or delete %s to begin empty", acc.name, data, dir)
+		return "", fmt.Errorf("user %s cannot use the data directory %s: give the user access to the parent directories, or delete %s to start with an empty database", acc.name, data, dir)
 	}
 	home, err := makeHome(outside, acc)
 	if err != nil {
 		return "", err
 	}
-	log.Info("data directory lies outside of the state directory, which the server's user cannot reach",
+	log.Info("the data directory is outside of the state directory, because the server's user cannot reach the state directory",
 		"user", acc.name, "state", dir, "data", home)
-	// In this order: a home that leads nowhere is never swept.
+	// Create the links in this order, because a home without a link to a state directory is never removed.
 	return home, errors.Join(os.Symlink(home, link), os.Symlink(dir, filepath.Join(home, stateLink)))
 }
 
-// reachable creates the directory data for acc and reports whether acc can use it. If not, it removes data.
+// reachable creates the directory data for acc and reports whether acc can use it. If acc cannot use it, reachable
+// removes it.
 func reachable(ctx context.Context, data string, acc account) bool {
 	if err := os.Mkdir(data, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false
@@ -69,11 +71,11 @@ func reachable(ctx context.Context, data string, acc account) bool {
 	if acc.own(data) == nil && acc.canUse(ctx, data) {
 		return true
 	}
-	_ = os.Remove(data) // only when empty
+	_ = os.Remove(data) // fails unless the directory is empty
 	return false
 }
 
-// makeHome makes a new directory in base that only acc can enter.
+// makeHome creates a new directory in base that only acc can enter.
 func makeHome(base string, acc account) (string, error) {
 	home, err := os.MkdirTemp(base, homePattern)
 	if err != nil {
@@ -86,7 +88,7 @@ func makeHome(base string, acc account) (string, error) {
 	return home, nil
 }
 
-// removeForsaken removes homes with a state directory that is gone or leads to another home.
+// removeForsaken removes homes if their state directory was deleted or links to another home.
 func removeForsaken(acc account, log *slog.Logger) {
 	homes, _ := filepath.Glob(filepath.Join(outside, homePattern+"*"))
 	for _, home := range homes {
@@ -95,17 +97,18 @@ func removeForsaken(acc account, log *slog.Logger) {
 			continue
 		}
 		linked, err := os.Readlink(filepath.Join(dir, homeLink))
-		if linked == home || err != nil && !errors.Is(err, fs.ErrNotExist) { // not readable is not gone
+		// a link that cannot be read does not prove that the directory is deleted
+		if linked == home || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err := os.RemoveAll(home); err != nil {
-			log.Warn("a data directory without owner cannot be removed", "data", home, "error", err)
+			log.Warn("a data directory without a state directory cannot be removed", "data", home, "error", err)
 		}
 	}
 }
 
-// ownedBy reports whether path is a directory of acc that no other user can enter. Every user can write to /var/tmp,
-// and the directories of other users must be neither trusted nor removed.
+// ownedBy reports whether path is a directory of acc that no other user can enter. Every user can write to /var/tmp.
+// The directories of other users must neither be trusted nor removed.
 func ownedBy(path string, acc account) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
@@ -115,22 +118,22 @@ func ownedBy(path string, acc account) bool {
 	return ok && st.Uid == acc.cred.Uid
 }
 
-// memory is a file system in memory, and memoryRoom how much of it an ephemeral server has to find free.
+// memory is a file system that is kept in memory. memoryRoom is the free space that an ephemeral server needs there.
 const (
 	memory     = "/dev/shm"
 	memoryRoom = 2 << 30
 )
 
-// inMemory reports whether an ephemeral server's data goes to memory: on Linux with room there, unless TMPDIR names
-// another place. Tests create and drop hundreds of databases of some 350 files each, which costs a disk's file system
-// more CPU than everything else that PostgreSQL does for them.
+// inMemory reports whether the data of an ephemeral server is kept in memory. This is so on Linux if there is enough
+// free space and TMPDIR does not name another directory. Tests create and drop hundreds of databases of about 350 files
+// each. On a disk, the file system would need more CPU for them than PostgreSQL does for everything else.
 func inMemory() bool {
 	var fs syscall.Statfs_t
 	return os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= memoryRoom
 }
 
-// ephemeralHome makes a directory for acc in memory or below the temporary directory. If acc can reach neither, it is
-// below /var/tmp.
+// ephemeralHome creates a directory for acc in memory or in the temporary directory, or in /var/tmp if acc can enter
+// neither.
 func ephemeralHome(ctx context.Context, acc account) (string, error) {
 	bases := []string{os.TempDir(), outside}
 	if inMemory() {
@@ -149,7 +152,7 @@ func ephemeralHome(ctx context.Context, acc account) (string, error) {
 	return "", fmt.Errorf("neither %s nor %s can be used by user %q", os.TempDir(), outside, acc.name)
 }
 
-// loadPassword reads the password, or makes one: 26 letters of 128 random bits.
+// loadPassword reads the password file, or creates one with 128 random bits as 26 letters.
 func loadPassword(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// install finds binaries that fit the data directory, and makes a missing data directory.
+// install finds binaries with the version of the data directory. If there is no data directory, it creates one.
 func (s *Server) install(ctx context.Context) error {
 	have, err := dataVersion(s.data)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Server) install(ctx context.Context) error {
 		}
 	}
 	if have != 0 && s.bin.major != have {
-		return fmt.Errorf("%s was made by PostgreSQL %d and only PostgreSQL %d is installed: install PostgreSQL %d, or delete %s to begin empty",
+		return fmt.Errorf("%s was created by PostgreSQL %d, but only PostgreSQL %d is installed: install PostgreSQL %d, or delete %s to start with an empty database",
 			s.data, have, s.bin.major, have, s.opts.Dir)
 	}
 	if have != 0 {
@@ -33,7 +33,7 @@ func (s *Server) install(ctx context.Context) error {
 	return s.initdb(ctx)
 }
 
-// dataVersion returns the major version of a data directory, 0 if it does not exist yet.
+// dataVersion returns the major version of a data directory, or 0 if it does not exist.
 func dataVersion(data string) (int, error) {
 	content, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,8 @@ func dataVersion(data string) (int, error) {
 	return version, nil
 }
 
-// initdb makes the data directory. It works in a directory of its own and renames it in the end:
-// half a data directory, left by a kill, would look like a whole one.
+// initdb creates the data directory. It creates a temporary directory and renames it at the end. If it were killed, an
+// incomplete directory with the final name would look complete.
 func (s *Server) initdb(ctx context.Context) error {
 	work := filepath.Join(s.home, "initdb")
 	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o700)); err != nil {
@@ -76,7 +76,7 @@ func (s *Server) initdb(ctx context.Context) error {
 		return fmt.Errorf("initdb %s: %w: %s", s.data, err, out)
 	}
 	if err := os.Remove(s.data); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s holds files but no database; delete %s to begin empty: %w", s.data, s.opts.Dir, err)
+		return fmt.Errorf("%s contains files but no database; delete %s to start with an empty database: %w", s.data, s.opts.Dir, err)
 	}
 	return os.Rename(fresh, s.data)
 }

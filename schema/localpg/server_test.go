@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// parentEnv makes the test binary play a program that starts a server in the directory it names
-// ("ephemeral" for none), tells its postmaster and home, and waits to be killed.
+// parentEnv makes the test binary a program that starts a server in the directory it names ("ephemeral" for none),
+// prints its postmaster and home, and waits to be killed.
 const parentEnv = "PAWL_LOCALPG_PARENT"
 
 func TestMain(m *testing.M) {
@@ -57,12 +57,12 @@ func startParent(t *testing.T, dir string) (parent *exec.Cmd, postmaster int, ho
 	t.Cleanup(func() { _ = parent.Process.Kill(); _ = parent.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the parent said nothing: %v", err)
+		t.Fatalf("the parent printed nothing: %v", err)
 	}
 	pid, home, _ := strings.Cut(strings.TrimSpace(line), " ")
 	postmaster, err = strconv.Atoi(pid)
 	if err != nil {
-		t.Fatalf("the parent said %q", line)
+		t.Fatalf("the parent printed %q", line)
 	}
 	return parent, postmaster, home
 }
@@ -81,7 +81,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// postmasterPID returns the process that the pid file in data names, 0 for none.
+// postmasterPID returns the process ID in the pid file in data, or 0.
 func postmasterPID(data string) int {
 	content, _ := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	line, _, _ := strings.Cut(string(content), "\n")
@@ -96,7 +96,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openDir returns a state directory that every user can reach. The one of t.TempDir is closed.
+// openDir returns a state directory that every user can reach. Other users cannot enter the directory of t.TempDir.
 func openDir(t *testing.T) string {
 	t.Helper()
 	open, err := os.MkdirTemp("", "localpg-test-")
@@ -110,7 +110,7 @@ func openDir(t *testing.T) string {
 	return filepath.Join(open, "postgres")
 }
 
-// closedDir returns a state directory below one that only the caller can enter, as root's home.
+// closedDir returns a state directory below a directory that only the caller can enter, like root's home.
 func closedDir(t *testing.T) string {
 	t.Helper()
 	closed := filepath.Join(t.TempDir(), "closed")
@@ -150,7 +150,7 @@ func execSQL(t *testing.T, s *Server, sql string) error {
 	return err
 }
 
-// removeOutside removes the home that a test's state directory has outside of it.
+// removeOutside removes the home directory of a test's server outside of its state directory.
 func removeOutside(t *testing.T, s *Server) {
 	t.Helper()
 	if s.home != s.opts.Dir {
@@ -205,7 +205,7 @@ func TestStart_ParentKilled_NoServerLeft_DataKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	// At once, while the old server is still on its way down.
+	// Start again at once, while the old server is still shutting down.
 	s := start(t, dir)
 	if !gone(postmaster) {
 		t.Error("two postmasters on one state directory")
@@ -312,7 +312,7 @@ func TestStart_OtherMajorVersion_OneClearSentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Start(t.Context(), Options{Dir: dir})
-	if err == nil || !strings.Contains(err.Error(), data+" was made by PostgreSQL 7 and only PostgreSQL") ||
+	if err == nil || !strings.Contains(err.Error(), data+" was created by PostgreSQL 7, but only PostgreSQL") ||
 		!strings.Contains(err.Error(), "install PostgreSQL 7, or delete "+dir) {
 		t.Errorf("Start() = %v; want the directory, both versions and what to do", err)
 	}
@@ -361,7 +361,7 @@ func TestServer_PasswordIsAskedForAndPrivate(t *testing.T) {
 	}
 }
 
-// The server's own data must not be rolled over by settings that are for tests only.
+// Settings for tests must not apply to a durable server's data.
 func TestServer_DurableKeepsFsync(t *testing.T) {
 	t.Parallel()
 	s := start(t, openDir(t))
@@ -378,7 +378,7 @@ func TestServer_DurableKeepsFsync(t *testing.T) {
 	}
 }
 
-// A developer's shell may name other servers.
+// A developer's shell may have variables that name other servers.
 func TestStart_EnvironmentOfOtherServers_NotRead(t *testing.T) {
 	for name, value := range map[string]string{
 		"PGSERVICE": "nope", "PGSSLROOTCERT": "/nowhere", "PGOPTIONS": "-c search_path=elsewhere", "PGTARGETSESSIONATTRS": "read-only",

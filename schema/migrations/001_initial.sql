@@ -49,7 +49,7 @@ create table receipts (
     -- a review, or is relayed with a mark.
     replayed       boolean     not null default false,
     -- relay_of is the ID of an event that runs for another source's receipt. This receipt only relays it to the
-    -- consumers of its own source.
+    -- destinations of its own source.
     relay_of       text        collate "C" not null default '',
     -- waits describes a parked run: the accepted decisions and the open effects.
     waits          jsonb,
@@ -122,6 +122,33 @@ select id as receipt_id, source, received_at, case when replayed then 'replay' e
 union all
 select receipt_id, source, received_at, outcome, body_hash, secret_label
   from redeliveries;
+
+-- The subjects of each event: one row for each provider object in its facts. Lists, searches and sums read this table,
+-- so they need no table of the billing state. The transaction that stores facts writes the rows. A later event, a
+-- decision or a recomputation that changes the account or the invoice number of an object updates its rows. All columns
+-- follow from facts and the state of the objects. The only personal data is the provider's customer ID, as in facts.
+-- There is no foreign key to receipts, because each insert would lock the receipt. Receipts are never deleted.
+create table event_subjects (
+    receipt_id uuid    not null,
+    object     text    not null,
+    -- main marks the object that lists show, with its account and amount. A receipt has at most one.
+    main       boolean not null,
+    -- account is the present account of the object. Until the object has an account, it is the account that the event
+    -- names, or the customer.
+    account    text    not null default '',
+    customer   text    not null default '',
+    -- number is the number of the invoice that the object is or belongs to.
+    number     text    not null default '',
+    -- amount is the amount that the event states, in minor units of currency. Both are null if it states none.
+    amount     bigint,
+    currency   text,
+    primary key (receipt_id, object)
+);
+-- Receipt IDs sort by arrival, so each index returns the newest events first.
+create index event_subjects_object on event_subjects (object, receipt_id);
+create index event_subjects_account on event_subjects (account, receipt_id) where account <> '';
+create index event_subjects_customer on event_subjects (customer, receipt_id) where customer <> '';
+create index event_subjects_number on event_subjects (number, receipt_id) where number <> '';
 
 -- Transmissions of a provider with a signature over only a checksum of the bytes (PayPal): the first bytes under each
 -- ID. One row per delivery of such a provider, kept forever.
@@ -354,7 +381,64 @@ create table sessions (
 );
 create index sessions_of_person on sessions (subject, issuer);
 
--- Billing facts and the resulting state. mode is part of every key, so test and live data never mix.
+-- Scheduled actions: one row for each time at which something changes without a fact. Facts insert and replace rows,
+-- and a run executes the rows that are due.
+create table due (
+    mode             text        not null check (mode in ('live', 'test')),
+    -- owner is the object with the facts that write the row: a subscription (also for its invoices), a one-off
+    -- purchase, or an account.
+    owner            text        not null,
+    account          text        not null,
+    object           text        not null,
+    why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold', 'changed')),
+    step             integer     not null default 0,
+    at               timestamptz not null,
+    -- The fact that caused the action. The effects belong to its receipt.
+    provider         text        not null,
+    provider_account text        not null default '',
+    event_id         text        not null,
+    receipt_id       uuid        not null,
+    occurred_at      timestamptz not null,
+    -- next_at is when the sweep takes the row next: at its time, and again later if no run has executed it.
+    next_at          timestamptz not null,
+    primary key (mode, object, why, at)
+);
+create index due_next on due (next_at);
+create index due_account on due (account, mode, at);
+create index due_owner on due (owner, mode);
+
+-- Tasks for people.
+create table tasks (
+    mode       text        not null check (mode in ('live', 'test')),
+    kind       text        not null,
+    object     text        not null,
+    account    text        not null default '',
+    state      text        not null check (state in ('open', 'done', 'cancelled')),
+    title      text        not null,
+    effect_key text        not null,
+    -- subscription cancels the task when it ends; '' for none.
+    subscription text      not null default '',
+    -- amount is the money that the task is about, in minor units of currency; '' for none.
+    amount     bigint      not null default 0,
+    currency   text        not null default '',
+    -- due_by is the deadline, or null.
+    due_by     timestamptz,
+    -- reminded is the number of hours before the deadline at which the last task.due_soon was published, or 0.
+    reminded   integer     not null default 0,
+    -- taken_by is the person who works on the task, or ''.
+    taken_by   text        not null default '',
+    -- created_at is when the task was last opened.
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    primary key (mode, kind, object)
+);
+create index tasks_open on tasks (account, mode) where state = 'open';
+create index tasks_object on tasks (object);
+create index tasks_due on tasks (due_by) where state = 'open' and due_by is not null;
+create index tasks_subscription on tasks (subscription, mode) where subscription <> '';
+
+-- Section: billing. Facts and the resulting state. SQL of the core names none of the tables and views in this section;
+-- a test enforces it. mode is part of every key, so test and live data never mix.
 
 -- Facts: the statement of one event about one object. Rows are never changed, and are kept when the payload is deleted.
 create table facts (
@@ -402,8 +486,6 @@ select * from facts f
 create table readings (
     id     text        primary key,
     reader smallint    not null,
-    -- undoes is the reading that this one reverts, or null.
-    undoes text        references readings,
     who    text        not null,
     why    text        not null,
     at     timestamptz not null default now()
@@ -411,16 +493,16 @@ create table readings (
 
 -- Versions of the billing rules (plans, prices, accounts and policy), by the hash of their content. A process with
 -- other rules in its file than the active ones proposes them repeatedly.
-create table meanings (
+create table billing_rules (
     hash        text        primary key,
     body        jsonb       not null,
     proposed_by text        not null,
     proposed_at timestamptz not null default now()
 );
--- The activations of billing rules. The newest row is the active version.
-create table meaning_switches (
+-- The changes of the active billing rules. The newest row is the active version.
+create table billing_rules_changes (
     id   bigint      generated always as identity primary key,
-    hash text        not null references meanings,
+    hash text        not null references billing_rules,
     who  text        not null,
     why  text        not null,
     at   timestamptz not null default now()
@@ -597,32 +679,6 @@ create table grants (
 );
 create index grants_account on grants (account, mode);
 
--- Scheduled actions: one row for each time at which something changes without a fact. Facts insert and replace rows,
--- and a run executes the rows that are due.
-create table due (
-    mode             text        not null check (mode in ('live', 'test')),
-    -- owner is the object with the facts that write the row: a subscription (also for its invoices), a one-off
-    -- purchase, or an account.
-    owner            text        not null,
-    account          text        not null,
-    object           text        not null,
-    why              text        not null check (why in ('end', 'grace', 'one_off', 'ending', 'dunning', 'settle', 'book', 'renewal', 'add_on', 'keep', 'hold', 'refold', 'changed', 'ended', 'taken')),
-    step             integer     not null default 0,
-    at               timestamptz not null,
-    -- The fact that caused the action. The effects belong to its receipt.
-    provider         text        not null,
-    provider_account text        not null default '',
-    event_id         text        not null,
-    receipt_id       uuid        not null,
-    occurred_at      timestamptz not null,
-    -- next_at is when the sweep takes the row next: at its time, and again later if no run has executed it.
-    next_at          timestamptz not null,
-    primary key (mode, object, why, at)
-);
-create index due_next on due (next_at);
-create index due_account on due (account, mode, at);
-create index due_owner on due (owner, mode);
-
 -- State that outside systems have acknowledged.
 
 create table workspaces (
@@ -637,36 +693,6 @@ create table workspaces (
     updated_at timestamptz not null default now(),
     primary key (mode, account)
 );
-
--- Tasks for people.
-create table tasks (
-    mode       text        not null check (mode in ('live', 'test')),
-    kind       text        not null,
-    object     text        not null,
-    account    text        not null default '',
-    state      text        not null check (state in ('open', 'done', 'cancelled')),
-    title      text        not null,
-    effect_key text        not null,
-    -- subscription cancels the task when it ends; '' for none.
-    subscription text      not null default '',
-    -- amount is the money that the task is about, in minor units of currency; '' for none.
-    amount     bigint      not null default 0,
-    currency   text        not null default '',
-    -- due_by is the deadline, or null.
-    due_by     timestamptz,
-    -- reminded is the number of hours before the deadline at which the last task.due_soon was published, or 0.
-    reminded   integer     not null default 0,
-    -- taken_by is the person who works on the task, or ''.
-    taken_by   text        not null default '',
-    -- created_at is when the task was last opened.
-    created_at timestamptz not null default now(),
-    updated_at timestamptz not null default now(),
-    primary key (mode, kind, object)
-);
-create index tasks_open on tasks (account, mode) where state = 'open';
-create index tasks_object on tasks (object);
-create index tasks_due on tasks (due_by) where state = 'open' and due_by is not null;
-create index tasks_subscription on tasks (subscription, mode) where subscription <> '';
 
 create table finance_entries (
     effect_key       text primary key,
@@ -687,7 +713,7 @@ create table finance_entries (
     -- settlement is the movement on the provider's balance: amount, fee and net in its currency. It is null if
     -- unknown.
     settlement       jsonb,
-    -- settlement_unknown is the reason why a requested settlement is null: not_told, not_permitted, no_payment or
+    -- settlement_unknown is the reason why a requested settlement is null: not_reported, not_permitted, no_payment or
     -- not_certain.
     settlement_unknown text      not null default '',
     reference        text        not null default '',
@@ -721,7 +747,7 @@ select a.mode, a.id as account, a.provider, a.customer, coalesce(nullif(a.target
        array(select distinct s.status from subscriptions s where s.mode = a.mode and s.account = a.id and not s.ended and s.status <> ''
               order by s.status) as statuses,
        (select case when bool_and(coalesce(g.ends, g.until) is not null) then max(coalesce(g.ends, g.until)) end from grants g
-         where g.mode = a.mode and g.account = a.id and g.plan <> '' and coalesce(g.ends, 'infinity') > now() and not a.held) as until,
+         where g.mode = a.mode and g.account = a.id and g.plan <> '' and coalesce(g.ends, 'infinity') > now() and not a.held) as ends_at,
        coalesce((select w.version from workspaces w where w.mode = a.mode and w.account = a.id), 0) as workspace_version,
        a.created_at, a.updated_at
   from accounts a;
@@ -731,20 +757,23 @@ select a.mode, a.id as account, feature, feature = any(a.target_features) as ena
 create view pawl_features as
 select mode, account, feature, enabled, updated_at from entitlements;
 create view pawl_subscriptions as
-select mode, id as subscription, account, customer, status, plan, quantity, (state ->> 'PeriodEnd')::timestamptz as period_end,
+select mode, id as subscription, account, customer, status, plan, quantity, (state ->> 'PeriodEnd')::timestamptz as period_ends_at,
        (state ->> 'EndsAt')::timestamptz as ends_at, (state ->> 'EndedAt')::timestamptz as ended_at, updated_at
   from subscriptions;
 create view pawl_invoices as
 select mode, id as invoice, coalesce(state ->> 'Number', '') as number, account, customer, subscription, status,
        coalesce((state ->> 'Due')::bigint, 0) as due, coalesce((state ->> 'Paid')::bigint, 0) as paid,
-       coalesce((state ->> 'Refunded')::bigint, 0) as refunded, currency, (state ->> 'PeriodStart')::timestamptz as period_start,
-       (state ->> 'PeriodEnd')::timestamptz as period_end, (state ->> 'PaidAt')::timestamptz as paid_at, updated_at
+       coalesce((state ->> 'Refunded')::bigint, 0) as refunded, currency, (state ->> 'PeriodStart')::timestamptz as period_starts_at,
+       (state ->> 'PeriodEnd')::timestamptz as period_ends_at, (state ->> 'PaidAt')::timestamptz as paid_at, updated_at
   from invoices;
 create view pawl_entries as
 select effect_key as entry, created_at as booked_at, mode, account, kind, object, invoice, amount, tax, currency, cash, reference
   from finance_entries;
+
+-- Section: core. Its views for other programs, and its other tables.
+
 create view pawl_tasks as
-select mode, kind, object, account, state, title, amount, currency, due_by, taken_by, created_at as opened_at, updated_at from tasks;
+select mode, kind, object, account, state, title, amount, currency, due_by as due_at, taken_by, created_at as opened_at, updated_at from tasks;
 create view pawl_events as
 select id as receipt, event_id as event, provider, account as provider_account, mode, source, type, object_id as object, occurred_at,
        received_at, status, reason_code, updated_at
@@ -754,7 +783,7 @@ select id as receipt, event_id as event, provider, account as provider_account, 
 -- the oldest unpublished row of an account.
 create table outbox (
     id           bigint generated always as identity primary key,
-    -- The key with which consumers deduplicate. It is random, so it is unique without an index, which every write
+    -- The key with which destinations deduplicate. It is random, so it is unique without an index, which every write
     -- would have to maintain.
     event_id     uuid        not null,
     mode         text        not null check (mode in ('live', 'test')),
@@ -768,9 +797,9 @@ create table outbox (
     -- next_at is when the event may be taken next: the end of a lease or the time of a retry.
     next_at      timestamptz not null default now(),
     last_error   text        not null default '',
-    -- only_to is the only subscriber that gets the event, '' for all.
+    -- only_to is the only destination that gets the event, '' for all.
     only_to      text        not null default '',
-    -- delivered_to lists the subscribers that have acknowledged the event. A retry skips them.
+    -- delivered_to lists the destinations that have acknowledged the event. A retry skips them.
     delivered_to text[]      not null default '{}',
     published_at timestamptz
 );
@@ -864,7 +893,7 @@ create unlogged table quotas (
 create table jobs (
     -- The ID of the request that created the job. A repeated request returns the same job.
     id          text             collate "C" primary key check (octet_length(id) between 1 and 100),
-    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'refold', 'reconcile', 'reread', 'announce', 'close-task', 'release-effects', 'apply-meaning')),
+    action      text             not null check (action in ('retry', 'skip', 'done', 'approve', 'reject', 'replay', 'run', 'recompute', 'reconcile', 'announce', 'close-task', 'release-effects', 'apply-rules')),
     -- effect narrows the action to one effect; '' means all open effects. reference is the reference of the decision
     -- done.
     effect      text             not null default '',

@@ -1,9 +1,8 @@
-// Package notice stores notifications: the conditions that are wrong now, here called causes, and a message for each
-// sink to notify.
+// Package notice stores notifications: the conditions that people are notified about, and the messages to each sink.
 //
-// A cause is notified once when it begins, once a day while it lasts, at once if it becomes much worse, and once when
-// it ends. A pass compares the causes that were found with the table, and writes the messages in the same transaction:
-// so a killed process sends no notification twice and forgets none.
+// A condition is notified when it begins, once a day while it lasts, when it becomes much worse, and when it ends. A
+// pass compares the current conditions with the stored ones, and writes the messages in the same transaction. A process
+// that is killed therefore sends no notification twice and forgets none.
 package notice
 
 import (
@@ -17,66 +16,78 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Severity is the urgency of a cause.
+// Severity is the urgency of a condition.
 type Severity string
 
-// The severities. A page wakes a person; a ticket can wait for the morning.
+// The severities of a condition. A page wakes a person, a ticket can wait until the morning, and an info is shown but
+// not notified.
 const (
 	Page   Severity = "page"
 	Ticket Severity = "ticket"
+	Info   Severity = "info"
 )
 
-// Cause is a condition that a person should know about. It contains no personal data and no secret.
-type Cause struct {
-	// Name identifies the cause. It begins with its kind and a colon.
-	Name     string   `json:"cause"`
+// Condition is something that is wrong now. Only Detail may contain personal data.
+type Condition struct {
+	// Name identifies the condition. It is the kind, a colon and the subject, for example "sink_down:mailer".
+	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
-	// This is the description in words.
-	What string `json:"what"`
-	// Since is when the cause began. Zero means the time of the pass that finds it first.
-	Since time.Time `json:"since"`
+	// Message describes the condition. Detail adds text that a person or another system wrote. It is shown to operators
+	// and never sent.
+	Message string `json:"message"`
+	Detail  string `json:"detail,omitempty"`
+	// Since is when the condition began. Zero means the time of the first pass that finds it.
+	Since time.Time `json:"started_at,omitzero"`
 	Count int       `json:"count"`
 	// Money is the sum at stake, in minor units by currency.
 	Money map[string]int64 `json:"money,omitempty"`
-	// Command is the next command, without the name of the program. Runbook is the name of a page in docs/operations,
-	// without .md.
+	// Command is the command line that an operator should run next, without the name of the program. Runbook is the
+	// name of a page in docs/operations, without ".md".
 	Command string `json:"command"`
 	Runbook string `json:"runbook"`
-	// Once: the cause is an event without duration. It is notified once, and has no end.
+	// Labels are the values that select the affected objects in lists, such as the status and the reason of events.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Once is set for something that happened and does not last. It is notified once, and its end is not notified.
 	Once bool `json:"-"`
 }
 
-// kind is the first part of the name.
-func (c Cause) kind() string {
+// Kind returns the kind of the condition, which is the first part of the name.
+func (c Condition) Kind() string {
 	kind, _, _ := strings.Cut(c.Name, ":")
 	return kind
 }
 
-// Notice is a current cause with the state of its notifications.
+// Subject returns the part of the name after the kind.
+func (c Condition) Subject() string {
+	_, subject, _ := strings.Cut(c.Name, ":")
+	return subject
+}
+
+// Notice is a current condition with the state of its notifications.
 type Notice struct {
-	Cause
-	// Seen is when a pass last found the cause.
-	Seen time.Time `json:"seen"`
-	// The time of the last notification, or nil if quiet hours postpone it.
-	Told *time.Time `json:"told"`
-	// toldSeverity and toldCount are the values in the last notification.
+	Condition
+	// Seen is when a pass last found the condition.
+	Seen time.Time `json:"seen_at"`
+	// The time of the last notification. It is nil if quiet hours postpone it.
+	Told *time.Time `json:"notified_at"`
+	// toldSeverity and toldCount are the severity and the count in the last notification.
 	toldSeverity Severity
 	toldCount    int
 }
 
 const (
-	// again is how long after a notification a lasting cause is notified again.
+	// again is how long after a notification the next one is sent if the condition lasts.
 	again = 24 * time.Hour
-	// Quiescence is how long a cause must be absent before it ends: a retry of dead letters removes their cause for a
-	// moment.
+	// Quiescence is how long a condition must be absent before it counts as ended. A retry of dead letters, for
+	// example, removes their condition only for a moment.
 	Quiescence = 5 * time.Minute
-	// much is the factor by which the count of a cause must grow for an early notification.
+	// much is the factor by which the count of a condition must grow before an early notification is sent.
 	much = 10
 	// keptFor is how long messages are stored.
 	keptFor = 30 * 24 * time.Hour
 )
 
-// due reports whether a notification about the cause is due.
+// due reports whether a notification about the condition is due.
 func (n Notice) due(now time.Time) bool {
 	switch {
 	case n.Told == nil:
@@ -90,12 +101,12 @@ func (n Notice) due(now time.Time) bool {
 // Message is one notification to one sink.
 type Message struct {
 	ID int64 `json:"-"`
-	// Key is the same in every attempt.
+	// Key is the same in every attempt to send the message, so that a receiver can ignore repetitions.
 	Key string    `json:"key"`
-	At  time.Time `json:"at"`
-	Cause
-	// Over is when the cause ended, or nil while it lasts.
-	Over *time.Time `json:"over,omitempty"`
+	At  time.Time `json:"created_at"`
+	Condition
+	// Over is when the condition ended, or nil while it lasts.
+	Over *time.Time `json:"ended_at,omitempty"`
 
 	// Attempts counts the attempts, including this one. Age is the time since the message was written.
 	Attempts int           `json:"-"`
@@ -108,16 +119,16 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-// Pass is one comparison of the present causes with the stored ones.
+// Pass is one comparison of the current conditions with the stored ones.
 type Pass struct {
-	Found []Cause
-	// Unread lists the kinds that could not be read. Their causes do not change.
+	Found []Condition
+	// Unread lists the kinds that could not be read. The stored conditions of these kinds are not changed.
 	Unread []string
 	// Sinks get all notifications, Pagers only pages.
 	Sinks, Pagers []string
-	// Quiet postpones all notifications but pages.
+	// Quiet postpones all notifications except pages.
 	Quiet bool
-	// Quiescence is how long a cause must be absent before it ends.
+	// Quiescence is how long a condition must be absent before it ends.
 	Quiescence time.Duration
 }
 
@@ -132,8 +143,8 @@ insert into notices (cause, body, since, seen_at, told_at, told_severity, told_c
 
 const dropSQL = `delete from notices where cause = $1`
 
-// tellSQL skips a sink that has not received the previous message about the cause. Such a sink is down, and would
-// otherwise get the messages of each day when it recovers.
+// tellSQL writes no message for a sink that has not received the previous message about the same condition. Such a sink
+// is down. When it recovers, it would otherwise get the messages of every day.
 const tellSQL = `
 insert into notice_messages (sink, key, cause, body, page)
 select sink, $2, $3, $4, $5 from unnest($1::text[]) as sink
@@ -142,8 +153,8 @@ select sink, $2, $3, $4, $5 from unnest($1::text[]) as sink
 
 const clearSQL = `delete from notice_messages where created_at < now() - $1::interval`
 
-// Run compares the causes that were found with the stored ones, and writes the messages that follow. It does nothing if
-// another process is running a pass.
+// Run compares the current conditions with the stored ones, updates the stored ones, and stores a message for each
+// notification that is due. It does nothing if another process is running a pass.
 func (s *Store) Run(ctx context.Context, p Pass) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var alone bool
@@ -166,7 +177,7 @@ func (s *Store) Run(ctx context.Context, p Pass) error {
 	return nil
 }
 
-// compare queues the changes that follow from the causes that were found and the stored notices.
+// compare queues the necessary changes of stored conditions, and the messages.
 func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 	for _, c := range p.Found {
 		c.Since = c.Since.UTC()
@@ -180,19 +191,19 @@ func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 		if !n.Since.IsZero() && n.Since.Before(c.Since) {
 			c.Since = n.Since
 		}
-		n.Cause, n.Seen = c, now
+		n.Condition, n.Seen = c, now
 		if (c.Severity == Page || !p.Quiet) && n.due(now) {
 			n.Told, n.toldCount = &now, max(c.Count, 1)
-			if n.toldSeverity != Page { // pagers get the end of every page
+			if n.toldSeverity != Page { // sinks that get only pages also get the end of a page
 				n.toldSeverity = c.Severity
 			}
-			p.send(b, Message{Key: key(n), At: now, Cause: c})
+			p.send(b, Message{Key: key(n), At: now, Condition: c})
 		}
 		b.Queue(keepSQL, c.Name, n.stored(), c.Since, n.Seen, n.Told, n.toldSeverity, n.toldCount)
 	}
 	for _, n := range known {
-		lasts := slices.ContainsFunc(p.Found, func(c Cause) bool { return c.Name == n.Name })
-		if lasts || slices.Contains(p.Unread, n.kind()) || now.Sub(n.Seen) < p.Quiescence {
+		lasts := slices.ContainsFunc(p.Found, func(c Condition) bool { return c.Name == n.Name })
+		if lasts || slices.Contains(p.Unread, n.Kind()) || now.Sub(n.Seen) < p.Quiescence {
 			continue
 		}
 		if told := n.Told != nil && !n.Once; told && p.Quiet && n.toldSeverity != Page {
@@ -200,16 +211,16 @@ func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 		} else if told {
 			over := n.Seen
 			n.Severity = n.toldSeverity
-			p.send(b, Message{Key: key(n) + ":over", At: now, Cause: n.Cause, Over: &over})
+			p.send(b, Message{Key: key(n) + ":over", At: now, Condition: n.Condition, Over: &over})
 		}
 		b.Queue(dropSQL, n.Name)
 	}
 }
 
-// key identifies one notification of a cause by its time.
+// key identifies one notification by the condition and the time.
 func key(n Notice) string { return "notice:" + n.Name + ":" + n.Told.UTC().Format(time.RFC3339Nano) }
 
-// send queues a message for each sink.
+// send queues the message m for each sink.
 func (p Pass) send(b *pgx.Batch, m Message) {
 	to := p.Sinks
 	if m.Severity == Page {
@@ -218,12 +229,12 @@ func (p Pass) send(b *pgx.Batch, m Message) {
 	b.Queue(tellSQL, to, m.Key, m.Name, m, m.Severity == Page, m.Over != nil)
 }
 
-// stored is the body of a row: unlike the message, it includes Once.
+// stored returns the JSON of the condition in the table. Unlike a message, it contains Once.
 func (n Notice) stored() any {
 	return struct {
-		Cause
+		Condition
 		Once bool `json:"once"`
-	}{n.Cause, n.Once}
+	}{n.Condition, n.Once}
 }
 
 func read(ctx context.Context, db interface {
@@ -232,16 +243,16 @@ func read(ctx context.Context, db interface {
 	rows, _ := db.Query(ctx, readSQL) // CollectRows returns its error
 	return pgx.AppendRows([]Notice{}, rows, func(row pgx.CollectableRow) (n Notice, err error) {
 		var kept struct {
-			Cause
+			Condition
 			Once bool `json:"once"`
 		}
 		err = row.Scan(&kept, &n.Seen, &n.Told, &n.toldSeverity, &n.toldCount)
-		n.Cause, n.Once = kept.Cause, kept.Once
+		n.Condition, n.Once = kept.Condition, kept.Once
 		return n, err
 	})
 }
 
-// Now returns the current causes, the oldest first.
+// Now returns the conditions that people are notified about, the oldest first.
 func (s *Store) Now(ctx context.Context) ([]Notice, error) {
 	all, err := read(ctx, s.pool)
 	if err != nil {

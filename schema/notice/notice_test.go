@@ -20,7 +20,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// setup is the notices of a database, whose time goes on by hand.
+// setup contains the notices of a database with a clock that the test moves.
 type setup struct {
 	*notice.Store
 	t  *testing.T
@@ -32,7 +32,7 @@ func begin(t *testing.T) setup {
 	return setup{notice.New(db), t, db}
 }
 
-// pass looks once, and returns the keys of the messages that are new, without their times.
+// pass runs one pass, and returns the keys of the new messages without their times.
 func (s setup) pass(p notice.Pass) []string {
 	s.t.Helper()
 	if p.Sinks == nil {
@@ -65,7 +65,7 @@ func (s setup) pass(p notice.Pass) []string {
 	return told
 }
 
-// later moves all that has happened back.
+// later moves all times into the past.
 func (s setup) later(d time.Duration) {
 	s.t.Helper()
 	for _, sql := range []string{
@@ -81,20 +81,20 @@ func (s setup) later(d time.Duration) {
 func (s setup) want(got []string, want ...string) {
 	s.t.Helper()
 	if !slices.Equal(got, want) {
-		s.t.Errorf("told %q, want %q", got, want)
+		s.t.Errorf("notified %q, want %q", got, want)
 	}
 }
 
-func cause(name string, severity notice.Severity, count int) notice.Cause {
-	return notice.Cause{Name: name, Severity: severity, What: name, Count: count, Command: "status", Runbook: "status"}
+func cause(name string, severity notice.Severity, count int) notice.Condition {
+	return notice.Condition{Name: name, Severity: severity, Message: name, Count: count, Command: "status", Runbook: "status"}
 }
 
-// A cause is told once when it begins, once a day while it lasts, and once when it is over; when it comes back, it is
-// told anew.
+// A cause is reported once when it begins, once a day while it lasts, and once when it ends. If it begins again, it is
+// reported again.
 func TestRun_OneCause_OnceADayAndWhenOver(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	lasts := notice.Pass{Found: []notice.Cause{cause("sink:crm", notice.Ticket, 1)}}
+	lasts := notice.Pass{Found: []notice.Condition{cause("sink:crm", notice.Ticket, 1)}}
 	s.want(s.pass(lasts), "notify:chat sink:crm ticket 1")
 	s.want(s.pass(lasts))
 	s.later(23 * time.Hour)
@@ -102,12 +102,12 @@ func TestRun_OneCause_OnceADayAndWhenOver(t *testing.T) {
 	s.later(time.Hour + time.Second)
 	s.want(s.pass(lasts), "notify:chat sink:crm ticket 1")
 	s.want(s.pass(lasts))
-	// Gone for a moment only.
+	// It disappears only for a moment.
 	s.want(s.pass(notice.Pass{}))
 	s.want(s.pass(lasts))
 	s.want(s.pass(notice.Pass{}))
 	s.later(2 * time.Minute)
-	// Nobody could look.
+	// The pass could not read the state of sinks.
 	s.want(s.pass(notice.Pass{Unread: []string{"sink"}}))
 	s.want(s.pass(notice.Pass{}), "notify:chat sink:crm over 1")
 	s.want(s.pass(notice.Pass{}))
@@ -115,12 +115,12 @@ func TestRun_OneCause_OnceADayAndWhenOver(t *testing.T) {
 	s.want(s.pass(lasts), "notify:chat sink:crm ticket 1")
 }
 
-// What has become much worse does not wait for the next day.
+// A cause that has become much worse is reported before the next day.
 func TestRun_Worse_ToldAtOnce(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	at := func(severity notice.Severity, count int) notice.Pass {
-		return notice.Pass{Found: []notice.Cause{cause("task:live:dispute", severity, count)}}
+		return notice.Pass{Found: []notice.Condition{cause("task:live:dispute", severity, count)}}
 	}
 	s.want(s.pass(at(notice.Ticket, 2)), "notify:chat task:live:dispute ticket 2")
 	s.want(s.pass(at(notice.Ticket, 19)))
@@ -129,27 +129,27 @@ func TestRun_Worse_ToldAtOnce(t *testing.T) {
 	s.want(s.pass(at(notice.Page, 20)), "notify:chat task:live:dispute page 20")
 	s.want(s.pass(at(notice.Page, 20)))
 	s.want(s.pass(at(notice.Ticket, 20)))
-	// Whoever was woken is told of the end, also where it was no page any more.
+	// The recipients of a page are notified of the end, even if it was no longer a page.
 	s.later(25 * time.Hour)
 	s.want(s.pass(at(notice.Ticket, 20)), "notify:chat task:live:dispute ticket 20")
 	s.later(2 * time.Minute)
 	s.want(s.pass(notice.Pass{Quiet: true, Pagers: []string{"notify:pager"}}), "notify:chat task:live:dispute over 20", "notify:pager task:live:dispute over 20")
 }
 
-// Quiet hours hold back tickets and their end, and never a page. What began and ended in them is never told.
+// Quiet hours delay tickets and their end, but no page. A ticket that begins and ends within them is never reported.
 func TestRun_QuietHours_PagesAlone(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	quiet := func(found ...notice.Cause) notice.Pass {
+	quiet := func(found ...notice.Condition) notice.Pass {
 		return notice.Pass{Found: found, Quiet: true, Pagers: []string{"notify:pager"}}
 	}
-	loud := func(found ...notice.Cause) notice.Pass {
+	loud := func(found ...notice.Condition) notice.Pass {
 		return notice.Pass{Found: found, Pagers: []string{"notify:pager"}}
 	}
 	ticket, page := cause("job:1", notice.Ticket, 1), cause("parked:live", notice.Page, 1)
 	s.want(s.pass(quiet(ticket, page)), "notify:chat parked:live page 1", "notify:pager parked:live page 1")
 	s.later(2 * time.Minute)
-	s.want(s.pass(quiet()), "notify:chat parked:live over 1", "notify:pager parked:live over 1") // the ticket came and went
+	s.want(s.pass(quiet()), "notify:chat parked:live over 1", "notify:pager parked:live over 1") // the ticket began and ended
 	s.want(s.pass(loud()))
 	s.want(s.pass(quiet(ticket)))
 	s.want(s.pass(loud(ticket)), "notify:chat job:1 ticket 1")
@@ -158,15 +158,15 @@ func TestRun_QuietHours_PagesAlone(t *testing.T) {
 	s.want(s.pass(loud()), "notify:chat job:1 over 1")
 }
 
-// What has happened is told once, and never that it is over.
+// An event is reported once, and has no end.
 func TestRun_Once_NeverOver(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	happened := cause("meaning:switched", notice.Ticket, 1)
+	happened := cause("rules:changed", notice.Ticket, 1)
 	happened.Once = true
-	s.want(s.pass(notice.Pass{Found: []notice.Cause{happened}}), "notify:chat meaning:switched ticket 1")
+	s.want(s.pass(notice.Pass{Found: []notice.Condition{happened}}), "notify:chat rules:changed ticket 1")
 	s.later(25 * time.Hour)
-	s.want(s.pass(notice.Pass{Found: []notice.Cause{happened}}))
+	s.want(s.pass(notice.Pass{Found: []notice.Condition{happened}}))
 	s.later(2 * time.Minute)
 	s.want(s.pass(notice.Pass{}))
 	if now, err := s.Now(t.Context()); err != nil || len(now) != 0 {
@@ -174,11 +174,11 @@ func TestRun_Once_NeverOver(t *testing.T) {
 	}
 }
 
-// Many workers look at once, and many send: each message is written, and taken, once.
+// Many workers run passes and send concurrently: each message is written and sent once.
 func TestRun_ManyWorkers_OneMessageEach(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	var found []notice.Cause
+	var found []notice.Condition
 	for i := range 20 {
 		found = append(found, cause(fmt.Sprintf("parked:%d", i), notice.Page, 1))
 	}
@@ -223,8 +223,8 @@ func TestRun_ManyWorkers_OneMessageEach(t *testing.T) {
 	}
 }
 
-// A sink that has been out for days is told of a cause once when it is back, and that it is over after that. What is
-// given up does not hold up what comes next.
+// A sink was down for days. When it recovers, it receives one message for a cause, and then its end. A message that was
+// given up does not block later messages.
 func TestTake_SinkWasOut_OneMessageInOrder(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -243,7 +243,7 @@ func TestTake_SinkWasOut_OneMessageInOrder(t *testing.T) {
 		}
 		return m
 	}
-	lasts := notice.Pass{Found: []notice.Cause{cause("sink:crm", notice.Ticket, 1)}}
+	lasts := notice.Pass{Found: []notice.Condition{cause("sink:crm", notice.Ticket, 1)}}
 	run(lasts)
 	first := take()
 	if err := s.Again(t.Context(), first, time.Hour, true, "no answer in time"); err != nil {
@@ -262,13 +262,13 @@ func TestTake_SinkWasOut_OneMessageInOrder(t *testing.T) {
 		t.Errorf("tried %+v, want the first again", again)
 	}
 	if m, found, err := s.Take(t.Context(), "notify:chat", time.Minute); found || err != nil {
-		t.Errorf("told %+v, %v before the first", m, err)
+		t.Errorf("notified %+v, %v before the first", m, err)
 	}
 	if err := s.Again(t.Context(), again, 0, false, "no answer in time"); err != nil {
 		t.Fatal(err)
 	}
 	if over := take(); over.Over == nil || over.Name != "sink:crm" {
-		t.Errorf("then told %+v", over)
+		t.Errorf("then notified %+v", over)
 	}
 	s.later(-71 * time.Hour)
 	unsent, err := s.Unsent(t.Context(), time.Minute)

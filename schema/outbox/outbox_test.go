@@ -30,7 +30,7 @@ func setup(t *testing.T) bundle {
 	return bundle{t, pool, outbox.New(pool)}
 }
 
-// write puts one event per account name into the outbox, in order.
+// write writes one event per account name to the outbox, in order.
 func (b bundle) write(accounts ...string) {
 	b.Helper()
 	for _, account := range accounts {
@@ -82,8 +82,8 @@ func TestTake_OldestOfEachAccountAndWhatFollows(t *testing.T) {
 	}
 }
 
-// What one change tells is written twice until it is published: each event when it is told and when it is settled, and the
-// oldest alone when it is taken.
+// The events of one change are written twice until they are published: each on insert and on completion, and only the
+// oldest when it is taken.
 func TestWrite_SeveralOfAnAccount_OnlyTheOldestIsWrittenWhenTaken(t *testing.T) {
 	b := setup(t)
 	batch := &pgx.Batch{}
@@ -115,7 +115,7 @@ func TestWrite_SeveralOfAnAccount_OnlyTheOldestIsWrittenWhenTaken(t *testing.T) 
 	}
 	b.settle(outbox.Settled{ID: taken[0].ID, Published: true})
 	if next := b.take(time.Minute); len(next) != 1 || next[0].ID != taken[2].ID {
-		t.Errorf("took %+v, want what stood behind the published one", next)
+		t.Errorf("took %+v, want the event behind the published one", next)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestSettle_Refused_RemembersWhoHasIt(t *testing.T) {
 	b := setup(t)
 	b.write("a", "a")
 	e := b.take(time.Minute)[0]
-	b.settle(outbox.Settled{ID: e.ID, DeliveredTo: []string{"crm"}, Error: "subscriber search: answered 503"})
+	b.settle(outbox.Settled{ID: e.ID, DeliveredTo: []string{"crm"}, Error: "destination search: answered 503"})
 	again := b.take(time.Minute)
 	if len(again) != 2 || again[0].ID != e.ID || !slices.Equal(again[0].DeliveredTo, []string{"crm"}) {
 		t.Fatalf("took %+v, want the refused one first, known to crm", again)
@@ -207,8 +207,8 @@ func TestTake_Concurrently_EachEventOnce(t *testing.T) {
 	}
 }
 
-// A subscriber that is down for a day leaves many events, of one account or of many; a take reads none of those that
-// wait, and finds what is due among them.
+// A destination that is down for a day leaves many events, of one account or of many. A take reads none of the waiting
+// events, and finds the due ones.
 func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 	t.Parallel()
 	for name, account := range map[string]string{"of one account": "'a'", "of 50,000 accounts": "'a' || n"} {
@@ -218,7 +218,7 @@ func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 				select gen_random_uuid(), 'live', `+account+`, 'invoice.paid', gen_random_uuid(), 'key', '{}', now() + interval '4 minutes' from generate_series(1, 50000) n`); err != nil {
 				t.Fatal(err)
 			}
-			b.write("a1", "b") // the first waits behind an older one
+			b.write("a1", "b") // the first waits for an older event
 			statements := schematest.Statements(t, ".")
 			for i, read := range []int{b.reads(statements["stand back"], 256), b.reads(statements["take"], 64, time.Minute.Seconds(), 16)} {
 				if read == 0 || read > 30 {
@@ -228,14 +228,14 @@ func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 			b.write("c")
 			begin := time.Now()
 			if got := accounts(b.take(time.Minute)); !slices.Equal(got, []string{"c"}) {
-				t.Errorf("took %v, want what is due and was not taken", got)
+				t.Errorf("took %v, want the due events that were not taken", got)
 			}
 			t.Logf("took %s", time.Since(begin))
 		})
 	}
 }
 
-// reads runs a statement and returns how many rows it went through.
+// reads runs a statement and returns the number of rows that its plan processed.
 func (b bundle) reads(sql string, args ...any) int {
 	b.Helper()
 	var plan string
@@ -249,18 +249,18 @@ func (b bundle) reads(sql string, args ...any) int {
 	return explained[0].Plan.read()
 }
 
-// An account with many events behind one that waits keeps nobody else's from being taken, and they come in their order
-// when that is published.
+// An account with many events behind a waiting one does not delay other accounts. Its events are taken in order after
+// the first is published.
 func TestTake_LongQueueOfOneAccount_OthersGoOn(t *testing.T) {
 	b := setup(t)
 	b.write("a")
 	head := b.take(time.Hour)[0]
-	for range 600 { // more than two takes go through
+	for range 600 { // more than two takes process
 		b.write("a")
 	}
 	b.write("b")
 	if got := accounts(b.take(time.Minute)); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("took %v, want that of the other account", got)
+		t.Errorf("took %v, want the event of the other account", got)
 	}
 	b.settle(outbox.Settled{ID: head.ID, Published: true})
 	for last, n := head.ID, 0; n < 5; n++ {
@@ -278,7 +278,8 @@ func TestTake_LongQueueOfOneAccount_OthersGoOn(t *testing.T) {
 	}
 }
 
-// What stands back is called back, however publishers and writers meet: nothing is left to wait for five minutes.
+// An event that waits for an older event becomes due when that is published, for any interleaving of publishers and
+// writers: none is left waiting for five minutes.
 func TestTake_WrittenMeanwhile_NobodyLeftStanding(t *testing.T) {
 	b := setup(t)
 	var writers, publishers sync.WaitGroup
@@ -327,7 +328,7 @@ func TestTake_WrittenMeanwhile_NobodyLeftStanding(t *testing.T) {
 		})
 	}
 	publishers.Wait()
-	for range 3 { // the last publisher may have left while another held an event
+	for range 3 { // the last publisher may have stopped while another held an event
 		for _, e := range b.take(time.Minute) {
 			b.settle(outbox.Settled{ID: e.ID, Published: true})
 		}
@@ -339,7 +340,7 @@ func TestTake_WrittenMeanwhile_NobodyLeftStanding(t *testing.T) {
 	}
 }
 
-// planned is what is read of a node of a plan that was run.
+// planned contains the required fields of a node of an executed plan.
 type planned struct {
 	Rows    float64 `json:"Actual Rows"`
 	Loops   float64 `json:"Actual Loops"`
@@ -347,7 +348,7 @@ type planned struct {
 	Plans   []planned
 }
 
-// read returns how many rows the node, and what is below it, went through.
+// read returns the number of rows that the node and its children processed.
 func (p planned) read() int {
 	sum := int((p.Rows + p.Removed) * p.Loops)
 	for _, below := range p.Plans {

@@ -17,7 +17,8 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// One pauses, the other ends it; both see it. What is over is kept, and one process is the one that lets in who waited.
+// One process pauses, and another ends the pause. Both see it. An ended pause is kept, and one process resumes the
+// waiting effects.
 func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 	t.Parallel()
 	ctx, db := t.Context(), schematest.New(t)
@@ -59,11 +60,11 @@ func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 		}
 	}
 	if tell, err := s.Tell(ctx, spans[1].ID); err != nil || tell {
-		t.Errorf("told while it lasts: %t, %v", tell, err)
+		t.Errorf("signalled during the pause: %t, %v", tell, err)
 	}
 }
 
-// The words stand in a timer's summary, of which Temporal takes 400 bytes.
+// The text is used in a timer's summary, which Temporal limits to 400 bytes.
 func TestWords_Bounded(t *testing.T) {
 	t.Parallel()
 	p := pause.Pause{Since: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC), Who: "ada", Why: "the books\nare closed"}

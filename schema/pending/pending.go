@@ -13,48 +13,50 @@ import (
 // Decision is a requested decision that waits for a second person.
 type Decision struct {
 	ID string `json:"id"`
-	// Subject identifies the target, as in the IDs of requests. Only one decision per verb and subject may wait.
+	// Subject identifies the target of the decision, as request IDs do. There is at most one waiting decision per verb
+	// and subject.
 	Subject string `json:"-"`
-	// Receipt is the receipt of an event, or "" for any other target. EventAt is when the event last changed. The
-	// decision lapses when the event changes again.
+	// Receipt is the receipt of an event, or "" for any other target. EventAt is when the event was last changed. If
+	// the event changes again, the decision expires.
 	Receipt string     `json:"receipt,omitempty"`
 	EventAt *time.Time `json:"-"`
 	Verb    string     `json:"verb"`
 	// Target is the name of the target for people, as in the audit trail. Args are the other arguments of the decision,
-	// by the names of the command's flags.
+	// named like the flags of the command.
 	Target string            `json:"target"`
 	Args   map[string]string `json:"args"`
-	// AskedBy is the name of the first person, and Why that person's reason. AskedIssuer and AskedSubject identify the
-	// person.
-	AskedBy      string `json:"asked_by"`
-	AskedIssuer  string `json:"asked_issuer"`
-	AskedSubject string `json:"asked_subject"`
-	Why          string `json:"why"`
+	// AskedBy is the name of the first person, and Why the reason that this person gave. AskedIssuer and AskedSubject
+	// identify the person.
+	AskedBy      string `json:"requested_by"`
+	AskedIssuer  string `json:"requested_issuer"`
+	AskedSubject string `json:"requested_subject"`
+	Why          string `json:"reason"`
 	// Money is the amount of the target, in minor units by currency.
 	Money map[string]int64 `json:"money"`
-	// Chosen is the fixed list of a job, encoded by its maker. Only [GetWhole] reads it.
+	// Chosen is the list of items of a job, encoded by the code that creates the job. Only [GetWhole] reads it.
 	Chosen []byte `json:"-"`
-	// State is a hash of everything that the first person saw.
+	// State is a hash of everything that the first person saw, so that a later change of it can be detected.
 	State   []byte    `json:"-"`
-	AskedAt time.Time `json:"asked_at"`
-	// Until is when the decision lapses.
-	Until time.Time `json:"until"`
+	AskedAt time.Time `json:"requested_at"`
+	// Until is when the decision expires.
+	Until time.Time `json:"expires_at"`
 }
 
-// Does returns the verb for display. For a job, it is the verb of the job's decisions.
+// Does returns the verb for display. For a job, it is the verb that the job applies to its items.
 func (d Decision) Does() string { return cmp.Or(d.Args["verb"], d.Verb) }
 
 const (
 	fields = `
 select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, target, args, asked_by, asked_issuer, asked_subject, why, money, state,
        asked_at, until, `
-	// waiting leaves out lapsed rows.
+	// waiting omits expired rows.
 	waiting = `
   from pending_decisions p
  where until > now() and not exists (select from receipts r where r.id = p.receipt_id and r.updated_at <> p.event_at)`
 	columns  = fields + `null::jsonb as chosen` + waiting
 	sweepSQL = `delete from pending_decisions where until <= now()`
-	// replaceSQL deletes the row that a new one replaces, and a row that has lapsed because its event has changed.
+	// replaceSQL deletes the row that the new row replaces. It also deletes a row that expired because its event has
+	// changed.
 	replaceSQL = `
 delete from pending_decisions p where subject = $1 and verb = $2
    and (id = $3 or exists (select from receipts r where r.id = p.receipt_id and r.updated_at <> p.event_at))`
@@ -69,8 +71,9 @@ values ($1, $2, nullif($3, '')::uuid, $4, $5, $6, $7, $8, $9, $10, $11, coalesce
 	endSQL   = `delete from pending_decisions where id = $1 and until > now()`
 )
 
-// Ask stores a decision for the time lasts, in place of the decision with the ID replaces. It returns false if another
-// decision with the same verb and subject waits. It also deletes lapsed decisions.
+// Ask stores a decision, which expires after the time lasts. If replaces is an ID, the new decision replaces the
+// decision with this ID. Ask returns false if another decision with the same verb and subject is waiting. It also
+// deletes expired decisions.
 func Ask(ctx context.Context, db schema.DB, d Decision, lasts time.Duration, replaces string) (bool, error) {
 	if err := schema.Exec(ctx, db, "delete lapsed decisions", sweepSQL); err != nil {
 		return false, err
@@ -88,7 +91,7 @@ func Get(ctx context.Context, db schema.Querier, id string) (Decision, error) {
 	return schema.One[Decision](ctx, db, "read the pending decision "+id, getSQL, id)
 }
 
-// GetWhole is [Get] with the list of a job.
+// GetWhole is like [Get], but also reads the list of a job.
 func GetWhole(ctx context.Context, db schema.Querier, id string) (Decision, error) {
 	return schema.One[Decision](ctx, db, "read the pending decision "+id, wholeSQL, id)
 }
@@ -103,8 +106,8 @@ func About(ctx context.Context, db schema.Querier, subject string) ([]Decision, 
 	return schema.List[Decision](ctx, db, "list pending decisions", aboutSQL, subject)
 }
 
-// End deletes a decision that was made or withdrawn. It returns false if the decision no longer waits: of two
-// concurrent callers, one gets true.
+// End deletes a decision that was made or withdrawn. It returns false if the decision does not wait any more. If two
+// callers call it at the same time, one gets true.
 func End(ctx context.Context, db schema.Execer, id string) (bool, error) {
 	return schema.Changes(ctx, db, "end the pending decision "+id, endSQL, id)
 }

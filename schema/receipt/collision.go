@@ -11,21 +11,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// byBytes reports whether other bytes with n's ID are another event.
+// byBytes reports whether n is another event than an event with the same ID and other bytes.
 func (n *New) byBytes() bool { return n.Identity == ByBytes }
 
-// unsigned reports whether the same bytes under another key are a replay of n.
+// unsigned reports whether an event with the same bytes and another ID is a replay of n.
 func (n *New) unsigned() bool { return n.Identity != ByID }
 
-// collides reports whether event i differs from receipt r with the same ID and other bytes. Under [ByBytes] it always
-// does. Under the other identities, other bytes usually are the same event: Stripe sends one event to two endpoints in
-// two API versions. They are another event if both sources want the event and the two disagree on its type, object or
-// time.
+// collides is true if event i has the ID of receipt r and other bytes, and is another event. Under [ByBytes], other
+// bytes are always another event. Under the other identities, they usually are the same event: Stripe sends one event
+// to two endpoints in two API versions. They are another event if both sources want the event and its type, object or
+// time differs.
 const collides = `r.body_hash <> i.body_hash and (i.identity = 'bytes' or i.status <> 'ignored' and not (` + notWanted + `)
         and (r.type, r.object_id, r.occurred_at) is distinct from (i.type, i.object_id, i.occurred_at))`
 
-// insertApart inserts events with an ID that another event has. It gives each a different ID and sets its outcome. An
-// event under [ByBytes] runs. Any other is a collision of two authentic deliveries, and is parked for a person.
+// insertApart inserts events with an ID that belongs to another event. It gives each of them a different ID and sets
+// the outcome. An event under [ByBytes] runs. Under another identity, two authentic deliveries contradict each other,
+// so the event is parked for a person.
 func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	apart := &insertion{Delivery: in.Delivery, header: in.header}
 	var at []int
@@ -40,7 +41,7 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 		e := *in.rows[i].New
 		if !e.byBytes() {
 			e.Status, e.Reason = NeedsReview, IDCollision+": "+e.EventID+
-				" exists with another type, object or time of occurrence"
+				" exists with another type, object or time of the event"
 		}
 		hash := in.rows[i].hash
 		e.EventID = apartByHash(e.EventID, hash)
@@ -52,7 +53,8 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 	if len(at) == 0 {
 		return nil
 	}
-	// The longer ID may belong to other bytes as well. Each such round needs one more receipt.
+	// The longer ID may also be taken by other bytes. In this case try again with another one; each attempt requires
+	// one more receipt with this ID.
 	entered, err := s.insert(ctx, apart)
 	if err != nil {
 		return err
@@ -63,7 +65,7 @@ func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outco
 	return nil
 }
 
-// maxID is the greatest length of receipts.event_id in bytes.
+// maxID is the maximum length of receipts.event_id in bytes.
 const maxID = 200
 
 // ApartID returns "<id>~<mark>", the ID of a receipt for an event that cannot be stored under id.
@@ -76,7 +78,7 @@ func ApartID(id, mark string) string {
 	return id + suffix
 }
 
-// apartByHash returns the ID for bytes with this hash if id belongs to other bytes.
+// apartByHash returns an ID that contains the hash of the event's bytes. It is used if id belongs to other bytes.
 func apartByHash(id string, hash [sha256.Size]byte) string {
 	return ApartID(id, hex.EncodeToString(hash[:8]))
 }
@@ -86,9 +88,9 @@ select r.id, r.status, r.reason, ` + collides + ` as other, ` + wantsOver + ` as
  cross join (select $5::bytea as body_hash, $6::text as identity, $7::text as status, $8::text as type, $9::text as object_id, $10::timestamptz as occurred_at) i
  where provider = $1 and account = $2 and mode = $3 and event_id = $4`
 
-// lookAt compares open outcomes with the receipt of their ID, without waiting for its lock. The insert could not see
-// that receipt: it was locked, part of the same flush, or committed during the insert. If the receipt was erased
-// meanwhile, the event stays a duplicate.
+// lookAt determines the outcomes that the insert left open, by comparing each event with the receipt that has its ID.
+// It does not wait for the lock of that receipt. The insert could not read the receipt because it was locked, part of
+// the same flush, or committed during the insert. If the receipt was erased meanwhile, the event remains a duplicate.
 func (s *Store) lookAt(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	batch := &pgx.Batch{}
 	for i := range outcomes {

@@ -11,14 +11,14 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// unsigned is an event whose ID stands outside the signature.
+// unsigned is an event with an ID that the signature does not cover.
 func unsigned(id, body string) receipt.New {
 	e := event(id)
 	e.Identity, e.Body = receipt.ByBytes, []byte(body)
 	return e
 }
 
-// Bytes that are written otherwise under one signature are the same ones, under their own ID and another.
+// Different spellings of the bytes under one signature count as the same bytes, under the same ID and under another.
 func TestInsert_UnsignedID_OtherBytesOfOneSignature(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -42,7 +42,7 @@ func TestInsert_UnsignedID_OtherBytesOfOneSignature(t *testing.T) {
 	}
 }
 
-// Other bytes under an ID that nobody signed are another event; its retries are duplicates of it.
+// Other bytes under an unsigned ID are another event; its retries are duplicates of it.
 func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"guid-1", strings.Repeat("g", 200)} {
@@ -54,7 +54,7 @@ func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
 			t.Errorf("other bytes: got %+v, want an event of their own", second)
 		}
 		if r := mustGet(t, s, second.ReceiptID); r.EventID != second.EventID {
-			t.Errorf("held as %s, said %s", r.EventID, second.EventID)
+			t.Errorf("stored as %s, returned %s", r.EventID, second.EventID)
 		}
 		if body, err := s.Body(t.Context(), second.ReceiptID); err != nil || string(body.Bytes) != "b" {
 			t.Errorf("body %q, %v; want its own", body.Bytes, err)
@@ -67,7 +67,7 @@ func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
 		if n := count(t, pool, `select count(*) from receipts where duplicates = 1`); n != 2 {
 			t.Errorf("%d receipts with one duplicate, want both", n)
 		}
-		// Under its own ID, too, it is looked for under others.
+		// The bytes are also compared with receipts under other IDs.
 		if got := mustInsert(t, s, delivery(unsigned("guid-2", "b")))[0]; got.Status != receipt.NeedsReview {
 			t.Errorf("the same bytes under another ID: got %+v, want a suspected replay", got)
 		}
@@ -77,7 +77,7 @@ func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
 	}
 }
 
-// Whoever takes the longer ID beforehand loses nobody's bytes either.
+// If an attacker uses the longer ID first, no bytes are lost either.
 func TestInsert_UnsignedID_OwnIDTaken_AnotherEvent(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -92,12 +92,12 @@ func TestInsert_UnsignedID_OwnIDTaken_AnotherEvent(t *testing.T) {
 	}
 }
 
-// In one delivery, one after the other, and where the status says that it is not run.
+// In one delivery, in consecutive deliveries, and with a status that does not run.
 func TestInsert_UnsignedID_OtherBytes_InOneDelivery(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
 	ignored := unsigned("guid", "c")
-	ignored.Status, ignored.Reason = receipt.Ignored, "type_not_wanted"
+	ignored.Status, ignored.Reason = receipt.Ignored, "type_ignored"
 	out := mustInsert(t, s, delivery(unsigned("guid", "a"), unsigned("guid", "b"), unsigned("guid", "a"), ignored, event("signed")))
 	for i, duplicate := range []bool{false, false, true, false, false} {
 		if out[i].Duplicate != duplicate {
@@ -109,7 +109,7 @@ func TestInsert_UnsignedID_OtherBytes_InOneDelivery(t *testing.T) {
 	}
 }
 
-// Bytes that hold the time of sending say nothing about the event.
+// Bytes that contain the time of sending do not identify the event.
 func TestInsert_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -125,8 +125,8 @@ func TestInsert_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	}
 }
 
-// 200 deliveries of five events that share an unsigned ID, over two processes' stores: five receipts,
-// 195 counted, and each delivery is told its own.
+// 200 deliveries of five events with the same unsigned ID, over two stores: five receipts, 195 duplicates, and each
+// delivery gets the receipt of its bytes.
 func TestInsert_UnsignedID_OtherBytes_Concurrent(t *testing.T) {
 	t.Parallel()
 	a, pool := setup(t)
@@ -159,7 +159,7 @@ func TestInsert_UnsignedID_OtherBytes_Concurrent(t *testing.T) {
 	wg.Wait()
 	for body, ids := range told {
 		if len(ids) != 1 {
-			t.Errorf("%s: told receipts %v, want one", body, ids)
+			t.Errorf("%s: returned receipts %v, want one", body, ids)
 		}
 	}
 	if fresh != events {
@@ -176,7 +176,7 @@ func TestInsert_UnsignedID_OtherBytes_Concurrent(t *testing.T) {
 	}
 }
 
-// A receipt that somebody has locked cannot be counted at once; what its bytes are is known all the same.
+// A duplicate of a locked receipt cannot be counted at once, but its bytes can be compared.
 func TestInsert_UnsignedID_LockedReceipt_OtherBytes_AnotherEvent(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -194,7 +194,8 @@ func TestInsert_UnsignedID_LockedReceipt_OtherBytes_AnotherEvent(t *testing.T) {
 	}
 }
 
-// Of the same bytes under two IDs one runs, also where they come together and the first ID is held with other bytes.
+// Of the same bytes under two IDs one runs, even if they arrive together and the first ID has a receipt with other
+// bytes.
 func TestInsert_UnsignedID_OtherBytesTwice_OneRuns(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -205,7 +206,7 @@ func TestInsert_UnsignedID_OtherBytesTwice_OneRuns(t *testing.T) {
 	}
 }
 
-// Where a duplicate of other bytes cannot be counted, it is not counted as one of the bytes that hold the ID.
+// If a duplicate cannot be counted, it is not counted for the other event with its ID.
 func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -233,7 +234,7 @@ func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
 	}
 }
 
-// The receipt that holds the ID is locked: what the other event is can be told all the same, and it is not lost.
+// The receipt of the ID is locked: the other event can still be compared, and is not lost.
 func TestInsert_Collision_LockedReceipt_Parked(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

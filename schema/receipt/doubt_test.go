@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A commit that hangs (a synchronous standby that is gone) is in doubt: Insert fails in time, and
-// the next try finds the row. Not parallel: the setting is the whole server's.
+// A commit that hangs, because a synchronous standby is down, is in doubt: Insert fails in time, and the next attempt
+// finds the row. The test is not parallel, because the setting applies to the whole server.
 func TestInsert_CommitInDoubt(t *testing.T) {
 	config, err := pgxpool.ParseConfig(schematest.NewDSN(t))
 	if err != nil {
@@ -38,8 +38,8 @@ func TestInsert_CommitInDoubt(t *testing.T) {
 		}
 	}
 	standby("ghost")
-	// The setting takes hold when the checkpointer has read it, which no statement can see: events
-	// are inserted until one hangs.
+	// The setting takes effect when the checkpointer has read it, which no statement can observe: the test inserts
+	// events until one hangs.
 	deadline := time.Now().Add(20 * time.Second)
 	id := ""
 	for i := 0; id == ""; i++ {
@@ -49,13 +49,13 @@ func TestInsert_CommitInDoubt(t *testing.T) {
 			id = next
 		}
 		if took := time.Since(begin); took > 2*timeout {
-			t.Errorf("an insert whose commit hangs took %s, want an error after %s", took, timeout)
+			t.Errorf("an insert with a hanging commit took %s, want an error after %s", took, timeout)
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("no commit hung")
 		}
 	}
-	// Its row is there, and a delivery that finds it locked has nothing to write that could wait for the standby.
+	// Its row exists. A delivery that finds it locked writes nothing, so it does not wait for the standby.
 	holder, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

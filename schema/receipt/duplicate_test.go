@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A duplicate whose receipt stays locked for as long as the sender waits is a duplicate all the same: the first
-// delivery is committed, and an error would have the provider send it again.
+// A duplicate with a receipt that stays locked until the answer is due is answered as a duplicate: the first delivery
+// is committed, and after an error the provider would send it again.
 func TestInsert_Duplicate_LockedUntilTheAnswerIsDue_NoError(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), schematest.NewDSN(t)) // without a lock time-out
@@ -35,7 +35,7 @@ func TestInsert_Duplicate_LockedUntilTheAnswerIsDue_NoError(t *testing.T) {
 	defer cancel()
 	out, err := s.Insert(due, delivery(event("evt_1")))
 	if err != nil {
-		t.Fatalf("Insert: %v, want the duplicate told", err)
+		t.Fatalf("Insert: %v, want a duplicate", err)
 	}
 	if got := out[0]; !got.Duplicate || got.ReceiptID != first.ReceiptID || got.Uncounted == nil {
 		t.Errorf("got %+v, want an uncounted duplicate of %s", got, first.ReceiptID)

@@ -12,9 +12,9 @@ select i.n from unnest($1::text[], $2::text[], $3::text[], $4::text[]) with ordi
 
 var heldColumns = schema.ColumnsOf[Key](heldSQL)
 
-// Held returns, for each key, whether its receipt exists.
+// Held reports for each key whether a receipt with this key exists.
 func (r Reader) Held(ctx context.Context, keys []Key) ([]bool, error) {
-	found, err := schema.List[int](ctx, r.db, "read which events are held", heldSQL, heldColumns.Args(keys)...)
+	found, err := schema.List[int](ctx, r.db, "read which events have a receipt", heldSQL, heldColumns.Args(keys)...)
 	held := make([]bool, len(keys))
 	for _, n := range found {
 		held[n-1] = true

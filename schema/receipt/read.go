@@ -18,10 +18,10 @@ const ignoredOfSQL = `
 select id::text as id, event_id from receipts
  where reason_code = $4 and reason_code <> '' and status || '' = 'ignored' and provider = $1 and mode = $2 and account = $3 order by id`
 
-// Named is a receipt's ID with its event ID.
+// Named is the ID of a receipt together with its event ID.
 type Named struct{ ID, EventID string }
 
-// IgnoredOf returns the receipts of a connected account that were ignored for a reason, the oldest first.
+// IgnoredOf returns the receipts of a connected account that were ignored with the given reason code, oldest first.
 func IgnoredOf(ctx context.Context, db schema.Querier, provider, mode, account, code string) ([]Named, error) {
 	return schema.List[Named](ctx, db, "list ignored receipts of account "+account, ignoredOfSQL, provider, mode,
 		account, code)
@@ -29,7 +29,7 @@ func IgnoredOf(ctx context.Context, db schema.Querier, provider, mode, account, 
 
 const firstNotWantedSQL = `
 select received_at from receipts
- where reason_code = '` + TypeNotWanted + `' and reason_code <> '' and source = $1 and status || '' = 'ignored' order by id limit 1`
+ where reason_code = '` + TypeIgnored + `' and reason_code <> '' and source = $1 and status || '' = 'ignored' order by id limit 1`
 
 // FirstNotWanted returns the time of the first event that a source ignored for its type. It returns false if there is
 // no such event.
@@ -71,8 +71,8 @@ func (r Reader) Body(ctx context.Context, id string) (Body, error) {
 
 const bodySizeSQL = `select octet_length(body) from bodies where receipt_id = $1 and body is not null`
 
-// BodySize returns the size of a receipt's body in bytes, or [schema.ErrNotFound] if the body is erased. It does not
-// return the body.
+// BodySize returns the size of a receipt's body in bytes without reading the body. It returns [schema.ErrNotFound] if
+// the body is erased.
 func (r Reader) BodySize(ctx context.Context, id string) (int, error) {
 	return schema.One[int](ctx, r.db, "read the size of the body of receipt "+id, bodySizeSQL, id)
 }
@@ -104,32 +104,33 @@ func (r Reader) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	return found.Receipt, found.Body, err
 }
 
-// openCountsSQL is two statements for two partial indexes. It does not count effects that wait for another entry, whose
-// own event counts, nor uncertain effects and sinks that are out, which are separate conditions.
+// openCountsSQL is the union of two queries, so that each uses its own partial index. It does not count effects that
+// wait for another entry, because the event of that entry is counted. It does not count uncertain effects and sinks
+// that are down either, because they are conditions of their own.
 const openCountsSQL = `
 select status, mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, coalesce(extract(epoch from
-       now() - min(received_at) filter (where reason_code not in ('` + WaitsForEntry + `', 'effect_uncertain', 'sink_out'))), 0)::float8 as seconds
+       now() - min(received_at) filter (where reason_code not in ('` + WaitingForEntry + `', 'effect_uncertain', 'sink_down'))), 0)::float8 as seconds
   from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status, mode, financial
 union all
 select 'received', mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, extract(epoch from now() - min(received_at))::float8
   from receipts where status = 'received' group by mode, financial`
 
-// Open identifies a group of open receipts. Financial is set if their types concern money.
+// Open identifies a group of unfinished receipts. Financial is set if the types of their events concern money.
 type Open struct {
 	Status    Status
 	Mode      string
 	Financial bool
 }
 
-// Waiting is the number of open receipts in a group, and the age in seconds of the oldest.
+// Waiting is the number of unfinished receipts in a group, and the age of the oldest one in seconds.
 type Waiting struct {
 	Open
 	Count   int
 	Seconds float64
 }
 
-// Waiting counts the receipts that wait for their workflow, are running, or are parked. Types that match one of the SQL
-// patterns are financial. Groups without receipts are missing.
+// Waiting counts the receipts by workflow: not started, running, or parked. A type is financial if it matches one of
+// the SQL patterns. Groups without receipts are omitted.
 func (r Reader) Waiting(ctx context.Context, financial []string) ([]Waiting, error) {
 	return schema.List[Waiting](ctx, r.db, "count open receipts", openCountsSQL, financial)
 }

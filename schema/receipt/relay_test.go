@@ -6,7 +6,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// The consumers of a second source get what a first one's receipt runs: it has a receipt of its own, which says so.
+// The destinations of a second source receive an event that a first source's receipt runs: the second receipt is only
+// relayed.
 func TestInsert_WantedByASecondSourceThatRelays_ReceiptOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -18,7 +19,8 @@ func TestInsert_WantedByASecondSourceThatRelays_ReceiptOfItsOwn(t *testing.T) {
 		}
 		return n
 	}
-	// Neither one that does not relay, nor the same source again, nor one that does not want it.
+	// The event gets no second receipt through a source that does not relay, through the same source again, or through
+	// a source that does not want it.
 	again, other, unwanted := through("main", receipt.Received, event("evt_1")), through("crm", receipt.Received, event("evt_1")), through("crm", receipt.Ignored, event("evt_1"))
 	again.Relays, unwanted.Relays = true, true
 	for _, d := range []receipt.Delivery{again, other, unwanted} {
@@ -33,9 +35,9 @@ func TestInsert_WantedByASecondSourceThatRelays_ReceiptOfItsOwn(t *testing.T) {
 	}
 	out := mustInsert(t, s, relayed())
 	if !out[0].Duplicate || out[1].Duplicate || out[2].Duplicate {
-		t.Errorf("got %+v, want a duplicate, one that takes over and a new one", out)
+		t.Errorf("got %+v, want a duplicate, a takeover and a new one", out)
 	}
-	mustInsert(t, s, relayed()) // the provider tries again
+	mustInsert(t, s, relayed()) // the provider retries
 	if count() != 4 {
 		t.Errorf("%d receipts, want one more for crm, and evt_3", count())
 	}

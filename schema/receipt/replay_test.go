@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Whoever holds one delivery whose ID nothing signs can send it under any number of IDs. It is one suspected replay, and
-// its bytes are kept once; so it is where the delivery is ignored, or cannot be run.
+// An attacker with one delivery with an unsigned ID can send it under any number of IDs. It is one suspected replay,
+// and its bytes are stored once, even if the delivery is ignored or cannot run.
 func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *testing.T) {
 	t.Parallel()
 	for _, status := range []receipt.Status{receipt.Received, receipt.Ignored, receipt.NeedsReview} {
@@ -24,7 +24,7 @@ func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *test
 				captured := func(id string) receipt.Delivery {
 					e := unsigned(id, body)
 					if e.Status = status; status != receipt.Received {
-						e.Reason = `type_not_wanted: "invoice.paid"`
+						e.Reason = `type_ignored: "invoice.paid"`
 					}
 					return delivery(e)
 				}
@@ -34,7 +34,7 @@ func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *test
 				for i := range replays {
 					replay := func() {
 						out, err := s.Insert(t.Context(), captured(fmt.Sprint("replay-", i)))
-						for begin := time.Now(); err != nil && time.Since(begin) < time.Minute; { // a lock took long: it comes again
+						for begin := time.Now(); err != nil && time.Since(begin) < time.Minute; { // a lock took long, so the delivery is repeated
 							out, err = s.Insert(t.Context(), captured(fmt.Sprint("replay-", i)))
 						}
 						if err != nil || out[0].Uncounted != nil {
@@ -85,8 +85,8 @@ func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *test
 	}
 }
 
-// A provider may send one body as several events, with the type beside it. Each type is kept for a person, up to a bound:
-// anybody can invent types.
+// A provider may send one body as several events that differ by an unsigned type. Each type is stored and parked, up to
+// a limit, because an attacker can invent types.
 func TestInsert_UnsignedID_SameBytesUnderOtherTypes_EachKept(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -112,7 +112,7 @@ func TestInsert_UnsignedID_SameBytesUnderOtherTypes_EachKept(t *testing.T) {
 	}
 }
 
-// Duplicates are counted; the list of deliveries ends.
+// All duplicates are counted; the list of deliveries is limited.
 func TestInsert_Duplicates_ListedUpToABound(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -132,15 +132,15 @@ func TestInsert_Duplicates_ListedUpToABound(t *testing.T) {
 	}
 }
 
-// sent is a delivery of one signed body, as a provider sends it to a subscription.
+// sent is a delivery of one signed body as a provider sends it to a subscription.
 func sent(id, topic, occurrence, hook string) receipt.New {
 	e := unsigned(id, "order 1")
 	e.Account, e.Type, e.Occurrence, e.Hook, e.RelayOnly = "shop", topic, occurrence, hook, true
 	return e
 }
 
-// Two subscriptions to one topic bring an event twice, under IDs of their own: the second is a duplicate, if the
-// provider's event ID shows it and they come within ten minutes. Nobody has to decide.
+// Two subscriptions to one topic deliver an event twice under different IDs: the second is a duplicate if the
+// provider's event ID is the same and they arrive within ten minutes. No event is parked.
 func TestInsert_UnsignedID_SameOccurrence_Duplicate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -186,8 +186,8 @@ func TestInsert_UnsignedID_SameOccurrence_Duplicate(t *testing.T) {
 	}
 }
 
-// Two hooks of one sender bring the same bytes: the event is relayed for each of them, and marked. A hook that is left
-// out or seen before is no other one.
+// Two hooks of one sender deliver the same bytes: the event is relayed for each hook, and marked. A missing or known
+// hook does not count as another hook.
 func TestInsert_UnsignedID_OtherHook_RelayedAndMarked(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -216,12 +216,12 @@ func TestInsert_UnsignedID_OtherHook_RelayedAndMarked(t *testing.T) {
 	}
 }
 
-// An event that its source did not want, and wants now, is relayed by the same rule: of the two, one is marked.
+// An event that its source did not want before, and wants now, is relayed by the same rule: one of the two is marked.
 func TestInsert_UnsignedID_TakenOver_OtherTopic_Relayed(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
 	ignored := sent("w1", "orders/paid", "", "")
-	ignored.Status, ignored.Reason = receipt.Ignored, `type_not_wanted: "orders/paid"`
+	ignored.Status, ignored.Reason = receipt.Ignored, `type_ignored: "orders/paid"`
 	mustInsert(t, s, delivery(ignored))
 	mustInsert(t, s, delivery(sent("w2", "orders/create", "", "")))
 	out := mustInsert(t, s, delivery(sent("w1", "orders/paid", "", "")))[0]

@@ -8,9 +8,9 @@ import (
 // Status is the state of a receipt.
 type Status string
 
-// The statuses. A Received receipt waits for its workflow. Processing and Retrying receipts have a running workflow.
-// NeedsReview (a rule requires a person's decision) and Dead (retries used up) are parked. Processed, Compensated and
-// Ignored are final.
+// The statuses of a receipt. The workflow of a Received receipt is not started yet. Processing and Retrying receipts
+// have a running workflow. NeedsReview and Dead receipts are parked: a rule requires a person's decision, or all
+// retries failed. Processed, Compensated and Ignored are final.
 const (
 	Received    Status = "received"
 	Processing  Status = "processing"
@@ -22,70 +22,70 @@ const (
 	Ignored     Status = "ignored"
 )
 
-// Codes of reasons. A reason is a code, or a code, ": " and words. Postgres stores the code separately as reason_code.
-// Codes are stored and used in filters, so they are never renamed.
+// Codes of reasons. The reason of a receipt is a code, or a code followed by ": " and words. Postgres stores the code
+// separately as reason_code. Codes are stored and used in filters, so they are never renamed.
 const (
-	// Reasons for Ignored: the source is not for events of this mode or account, or does not list the type.
-	ModeNotWanted    = "mode_not_wanted"
-	AccountNotWanted = "account_not_wanted"
-	TypeNotWanted    = "type_not_wanted"
+	// Reasons for Ignored: the source does not accept events of this mode, this account or this type.
+	ModeIgnored    = "mode_ignored"
+	AccountIgnored = "account_ignored"
+	TypeIgnored    = "type_ignored"
 
-	// Reasons for NeedsReview before any run. UnknownMode: the event's mode is neither live nor test. SuspectedReplay:
-	// the event repeats the bytes of another one under an unsigned ID, and has effects of its own, or the topic of the
-	// other one. IDCollision: an event of another type, object or time has its ID, and both were verified for sources
-	// that want them. SuspectedForgery: the sender signs only a checksum, and other bytes came first with the same
-	// checksum.
+	// Reasons for NeedsReview before any run. UnknownMode: the mode of the event is neither live nor test.
+	// SuspectedReplay: the ID is unsigned and another event has the same bytes; besides, the event has effects of its
+	// own or the same topic. IDCollision: another event has the same ID and another type, object or time, and both were
+	// verified for sources that want them. SuspectedForgery: the sender signs only a checksum, and an earlier request
+	// had the same checksum and other bytes.
 	UnknownMode      = "unknown_mode"
 	SuspectedReplay  = "suspected_replay"
 	IDCollision      = "id_collision"
 	SuspectedForgery = "suspected_forgery"
 
-	// Reasons for NeedsReview after a start. RunEnded: the run ended without finishing the receipt. RunStuck: no worker
-	// can continue the run. AnotherRun: Temporal's run of the event does not belong to this receipt. StartRefused:
-	// Temporal rejects the start.
-	RunEnded   = "run_ended"
-	RunStuck   = "run_stuck"
-	AnotherRun = "another_run"
+	// Reasons for NeedsReview after the start of a run. RunTerminated: the run ended without finishing the receipt.
+	// WorkflowTaskFailing: no worker can continue the run. ForeignRun: the run that Temporal has under the event's
+	// workflow ID belongs to another receipt. StartRefused: Temporal rejects the start.
+	RunTerminated       = "run_terminated"
+	WorkflowTaskFailing = "workflow_task_failing"
+	ForeignRun          = "foreign_run"
 
 	StartRefused = "start_refused"
 
-	// Dismissed, a reason for Ignored and Processed: a person decided to do nothing.
+	// Dismissed is a reason for Ignored and Processed: a person decided to do nothing.
 	Dismissed = "dismissed"
 
-	// Reasons for Retrying. SinkOut: a sink does not answer; the words begin with its name. SinkBusy: a sink already
-	// has its maximum of concurrent calls.
-	SinkOut  = "sink_out"
+	// Reasons for Retrying. SinkDown: a sink does not respond; the words begin with the name of the sink. SinkBusy: a
+	// sink already handles its maximum number of concurrent calls.
+	SinkDown = "sink_down"
 	SinkBusy = "sink_busy"
-	// WaitsForEntry: an entry waits for the entry that it refers to. It is not overdue.
-	WaitsForEntry = "waits_for_entry"
+	// WaitingForEntry: a finance entry refers to another entry that is not booked yet. The event is not overdue.
+	WaitingForEntry = "waiting_for_entry"
 
-	// UnknownPrice, a reason for Processed: the event waits for the answer to a task of this kind about its account.
+	// UnknownPrice is a reason for Processed: the account of the event has an open task of this kind.
 	UnknownPrice = "unknown_price"
 
-	// Paused, a reason for Retrying: a person paused the sink, and the words begin with its name. A reason for
-	// Received: the source is paused.
+	// Paused is a reason for Retrying if a person paused the sink; the words begin with the name of the sink. It is a
+	// reason for Received if the source is paused.
 	Paused = "paused"
 )
 
-// Statuses lists every status in the order of a receipt's life.
+// Statuses lists all statuses in the order in which a receipt passes through them.
 var Statuses = []Status{Received, Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored}
 
-// next is the graph: the statuses that may follow each status. A status may always follow itself.
+// next maps each status to the statuses that may follow it. A status may always follow itself.
 var next = map[Status][]Status{
-	// A short run can end before its start is recorded, so every outcome of a run may follow directly. Ignored: the
-	// type has no flow, or its source does not map the connected account.
+	// A short run can end before its start is recorded, so every outcome of a run may follow directly. Ignored follows
+	// if the type has no flow, or if the source does not map the connected account.
 	Received:   {Processing, Retrying, NeedsReview, Dead, Processed, Compensated, Ignored},
 	Processing: {Retrying, NeedsReview, Dead, Processed, Compensated, Ignored},
 	Retrying:   {Processing, NeedsReview, Dead, Processed, Compensated, Ignored},
-	// Parked with a run: the run continues after a person's decision. Parked without a run (a suspected replay, an
-	// unreadable body): a person starts a run, or dismisses the event.
+	// If the receipt was parked by a run, the run continues after a person's decision. If it was parked without a run
+	// (for example as a suspected replay), a person starts a run or dismisses the event.
 	NeedsReview: {Received, Processing, Retrying, Dead, Processed, Compensated, Ignored},
 	Dead:        {Received, Processing, Retrying, NeedsReview, Processed, Compensated, Ignored},
-	// A reset or a replay reopens a final receipt; its run may park like any other. The receipt is received while a
-	// replay waits for its start.
+	// A reset or a replay reopens a final receipt, and its run may park like any other. The receipt is Received until
+	// the replay has been started.
 	Processed:   {Received, Processing, Retrying, NeedsReview, Dead, Compensated},
 	Compensated: {Received, Processing, Retrying, NeedsReview, Dead, Processed},
-	// A person starts the event although it was ignored.
+	// A person can start an event that was ignored.
 	Ignored: {Received},
 }
 
@@ -96,8 +96,8 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("a receipt that is %s cannot become %s", e.From, e.To)
 }
 
-// Next returns nil if a receipt may go from one status to another. Every write of a status, here and in SQL, follows
-// it.
+// Next returns nil if a receipt may change from one status to the other, otherwise a *[TransitionError]. Go code and
+// SQL statements both follow the same graph.
 func Next(from, to Status) error {
 	if _, known := next[from]; known && from == to {
 		return nil
@@ -108,7 +108,7 @@ func Next(from, to Status) error {
 	return &TransitionError{From: from, To: to}
 }
 
-// MayPrecede returns the statuses that to may follow, itself included.
+// MayPrecede returns the statuses that may change to the status to. They include to itself.
 func MayPrecede(to Status) (from []string) {
 	for _, f := range Statuses {
 		if Next(f, to) == nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// The whole graph on one page. Rows: from; columns, in the order of receipt.Statuses: to.
-// "x" allowed, "." refused, "=" staying.
+// All transitions. Rows: from; columns, in the order of receipt.Statuses: to. "x" allowed, "." refused, "=" no change.
 func TestNext_AllPairs(t *testing.T) {
 	t.Parallel()
 	graph := map[receipt.Status]string{
@@ -48,22 +47,22 @@ func TestNext_Unknown_Refused(t *testing.T) {
 	}
 }
 
-// A reason begins with its code; words that are no code are none.
+// A reason begins with its code; other text is no code.
 func TestReasonCode(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
 	id := mustInsert(t, s, delivery(event("evt_1")))[0].ReceiptID
 	for reason, want := range map[string]string{
-		"":                                "",
-		`type_not_wanted: "invoice.paid"`: receipt.TypeNotWanted,
-		"not_json":                        "not_json",
-		"run_ended: it was needs_review: plan_unknown: x": receipt.RunEnded,
-		"receipt-email: 503 Service Unavailable":          "",
-		"lines.data: it is missing":                       "",
-		"compensated; the timeline shows the reason":      "",
-		"Type_not_wanted: x":                              "",
-		"_x: y":                                           "",
-		"type_not_wanted:x":                               "",
+		"":                             "",
+		`type_ignored: "invoice.paid"`: receipt.TypeIgnored,
+		"not_json":                     "not_json",
+		"run_terminated: it was needs_review: plan_unknown: x": receipt.RunTerminated,
+		"receipt-email: 503 Service Unavailable":               "",
+		"lines.data: it is missing":                            "",
+		"compensated; the timeline shows the reason":           "",
+		"Type_not_wanted: x":                                   "",
+		"_x: y":                                                "",
+		"type_ignored:x":                                       "",
 	} {
 		if err := s.Transition(t.Context(), id, receipt.NeedsReview, reason, ""); err != nil {
 			t.Fatal(err)

@@ -49,7 +49,7 @@ func delivery(events ...receipt.New) receipt.Delivery {
 		Header: http.Header{"Content-Type": {"application/json"}}, Events: events}
 }
 
-// show returns the deliveries and runs of a receipt, as they are read everywhere.
+// show returns the deliveries and runs of a receipt as in the timeline.
 func show(t *testing.T, pool *pgxpool.Pool, id string) *timeline.Event {
 	t.Helper()
 	event, err := timeline.Show(t.Context(), pool, id)
@@ -150,7 +150,7 @@ func TestInsert_SameID_OtherTenantOrMode_AnotherReceipt(t *testing.T) {
 	}
 }
 
-// The first body wins; that another one came shows in the deliveries.
+// The first body is stored; the deliveries show that another one arrived.
 func TestInsert_SameID_OtherBody_FirstWins(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -171,7 +171,7 @@ func TestInsert_SameID_OtherBody_FirstWins(t *testing.T) {
 	}
 }
 
-// 200 deliveries of one event over two processes' stores: one receipt, 199 counted.
+// 200 deliveries of one event over two stores: one receipt, 199 duplicates.
 func TestInsert_Concurrent_OneReceipt(t *testing.T) {
 	t.Parallel()
 	a, pool := setup(t)
@@ -209,7 +209,7 @@ func TestInsert_Concurrent_OneReceipt(t *testing.T) {
 	}
 }
 
-// Whoever has locked a receipt holds up the counting of its duplicates, and no other delivery.
+// A locked receipt delays the counting of its duplicates, and no other delivery.
 func TestInsert_DuplicateOfLockedReceipt_NeighboursGoOn(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -230,7 +230,7 @@ func TestInsert_DuplicateOfLockedReceipt_NeighboursGoOn(t *testing.T) {
 		}
 		held <- out
 	}()
-	for count(t, pool, `select count(*) from receipts where event_id = 'evt_2'`) == 0 { // until its neighbour is in, while it waits
+	for count(t, pool, `select count(*) from receipts where event_id = 'evt_2'`) == 0 { // until the other event is committed, while it waits
 	}
 	mustInsert(t, s, delivery(event("evt_3")))
 	if err := lock.Commit(t.Context()); err != nil {
@@ -245,7 +245,7 @@ func TestInsert_DuplicateOfLockedReceipt_NeighboursGoOn(t *testing.T) {
 	}
 }
 
-// A batch that was cut differently on its retry still dedupes per event.
+// A batch that is divided differently on its retry is still deduplicated per event.
 func TestInsert_Batch_DedupesPerEvent(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -262,7 +262,7 @@ func TestInsert_Batch_DedupesPerEvent(t *testing.T) {
 	}
 }
 
-// A row that Postgres refuses fails its own delivery, whole, and nobody else's.
+// A row that Postgres rejects fails its whole delivery, and no other.
 func TestInsert_BadRow_FailsAlone(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -291,7 +291,7 @@ func TestInsert_BadRow_FailsAlone(t *testing.T) {
 	}
 }
 
-// The same bytes under another ID, where the ID is not signed, are kept and not run.
+// The same bytes under another, unsigned ID are stored and not run.
 func TestInsert_UnsignedID_SameBytes_Parked(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -309,7 +309,7 @@ func TestInsert_UnsignedID_SameBytes_Parked(t *testing.T) {
 		t.Errorf("deliveries %+v; want one replay", seen)
 	}
 
-	// However many come at once, only one runs.
+	// Of any number of concurrent deliveries only one runs.
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -404,7 +404,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Store and table agree: what Next refuses, SQL refuses, for every pair.
+// Go and SQL agree: SQL refuses every transition that Next refuses.
 func TestTransition_FollowsNext(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -453,7 +453,7 @@ func TestOpen_CountsAndAges(t *testing.T) {
 		want := map[receipt.Open]float64{{Status: receipt.Processing, Mode: "live"}: 3600, {Status: receipt.Received, Mode: "live"}: 0,
 			{Status: receipt.Received, Mode: "live", Financial: true}: 60}[o.Open]
 		if o.Count != 1 || o.Seconds < want || o.Seconds > want+60 {
-			t.Errorf("open is %+v, want one that is %v s old", o, want)
+			t.Errorf("open is %+v, want one with an age of %v s", o, want)
 		}
 	}
 }
@@ -479,8 +479,8 @@ func TestCounts_Add(t *testing.T) {
 	}
 }
 
-// Counts go once nothing reads them. A secret that was last used long ago keeps that day, and a silent source its last
-// weeks.
+// Counts are deleted when they are not needed any more. The last day of use of a secret and the last weeks of a silent
+// source are kept.
 func TestTrimCounts_KeepsWhatIsRead(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -503,6 +503,6 @@ func TestTrimCounts_KeepsWhatIsRead(t *testing.T) {
 		t.Errorf("uses: got %+v, %v, want 7 of left and 91 of used", uses, err)
 	}
 	if n := count(t, pool, `select count(*) from source_hours`); n != 35*24+1 {
-		t.Errorf("%d hours are kept, want those of 35 days", n)
+		t.Errorf("%d hours are kept, want 35 days", n)
 	}
 }

@@ -8,20 +8,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wantsOver reports whether event i takes over receipt r of its ID: r's source did not want the event, and i's source
-// does. A different event does not take over. The same bytes under another type do not either: the type is then
-// unsigned, and the holder of the ignored bytes could send them as a wanted type.
+// wantsOver is true if event i takes over the receipt r that has its ID: r's source did not want the event, and i's
+// source wants it. It is false if i is another event. It is also false if i has the same bytes and another type. The
+// type is then unsigned, and an attacker with the ignored bytes could send them under a wanted type.
 const wantsOver = `i.status <> 'ignored' and ` + notWanted + `
         and case when r.body_hash = i.body_hash then r.type = i.type else i.identity <> 'bytes' end`
 
-// notWanted reports whether receipt r was ignored because its source did not want the event; see [schema.Handling].
-const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeNotWanted + `', '` +
-	AccountNotWanted + `', '` + TypeNotWanted + `'])::text[])`
+// notWanted is true if receipt r was ignored because its source did not want the event. It uses a subquery for the
+// reason given at [schema.Handling].
+const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeIgnored + `', '` +
+	AccountIgnored + `', '` + TypeIgnored + `'])::text[])`
 
-// takeOverSQL locks the receipts in the order of their IDs, like every statement here that changes several. An ignored
-// event was not checked for a replay, so takeOverSQL checks for the same bytes under another ID, except in ignored
-// receipts and suspected replays. It replaces bodies without an upsert: an upsert requires the right to read the table,
-// and an ingress must not read bodies.
+// takeOverSQL locks the receipts in the order of their IDs, like every statement in this package that changes several
+// receipts. An ignored event was not checked for a replay. takeOverSQL therefore searches for the same bytes under
+// another ID, except in ignored receipts and suspected replays. It replaces bodies without an upsert, because an upsert
+// requires the right to read the table, which an ingress must not have.
 const takeOverSQL = `
 with input as materialized (` + insertInput + `
 ), held as materialized (
@@ -59,14 +60,17 @@ update receipts r
   from judged j where r.id = j.held_id
 returning j.id, r.id, r.status, r.reason`
 
-// takeOver lets events of in take over the receipts of their IDs. in's source wants these events; the source of the
-// first delivery did not: it lists other types, accounts or another mode, or it is the same source and its list has
-// grown. Bytes from a source that does not want an event never run as that event. So the receipt takes everything from
-// the new delivery: bytes, headers, source and the fields read from them. The first delivery stays in the list of
-// deliveries. The outcomes of such events are new, not duplicates.
+// takeOver lets events of in take over the receipts that have their IDs. The source of in wants these events, but the
+// source of the first delivery did not: it accepts other types, other accounts or another mode. It may also be the same
+// source with a list of types that has grown.
 //
-// It must be committed before the answer, because the provider does not send a delivery again after a 2xx. left is true
-// if another delivery took over one of them first; that outcome is open again.
+// The bytes of a source that does not want an event never run as this event. So the receipt takes everything from the
+// new delivery: the bytes, the headers, the source and the fields that are read from them. The first delivery remains
+// in the list of deliveries. The outcomes of these events are new and not duplicates.
+//
+// takeOver must commit before the answer, because the provider does not send a delivery again after a 2xx. left is true
+// if another delivery took over one of the receipts first. The outcome of that event is then unknown, and the caller
+// must determine it again.
 func (s *Store) takeOver(ctx context.Context, in *insertion, outcomes []Outcome) (left bool, err error) {
 	var rows []insertRow
 	at := map[uuid.UUID]int{}

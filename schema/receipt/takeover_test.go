@@ -9,11 +9,11 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// through is a delivery of events through a source, all of them with a status.
+// through is a delivery of events through a source, all with the same status.
 func through(source string, status receipt.Status, events ...receipt.New) receipt.Delivery {
 	for i := range events {
 		if events[i].Status = status; status != receipt.Received {
-			events[i].Reason = `type_not_wanted: "invoice.paid"`
+			events[i].Reason = `type_ignored: "invoice.paid"`
 		}
 	}
 	d := delivery(events...)
@@ -34,9 +34,9 @@ func TestInsert_NotWantedByOneSource_TakenOverByTheOneThatWantsIt(t *testing.T) 
 		t.Fatal(err)
 	}
 	if out := mustInsert(t, s, through("other", receipt.Ignored, event("evt_1")))[0]; !out.Duplicate || out.Status != receipt.Ignored {
-		t.Errorf("wanted by nobody: got %+v, want a duplicate that is ignored", out)
+		t.Errorf("wanted by no source: got %+v, want an ignored duplicate", out)
 	}
-	// Beside it an event that is held by nobody, and one that runs.
+	// Together with an event without a receipt, and an event that runs.
 	running := mustInsert(t, s, through("main", receipt.Received, event("evt_3")))[0].ReceiptID
 	out := mustInsert(t, s, through("relay", receipt.Received, event("evt_1"), event("evt_2"), event("evt_3")))
 	if out[0].Duplicate || out[0].ReceiptID != id || out[0].Status != receipt.Received || out[0].EventID != "evt_1" {
@@ -50,7 +50,7 @@ func TestInsert_NotWantedByOneSource_TakenOverByTheOneThatWantsIt(t *testing.T) 
 		t.Errorf("receipt %+v, want it received for relay, now", r)
 	}
 	if body, err := s.Body(t.Context(), id); err != nil || string(body.Bytes) != string(event("evt_1").Body) {
-		t.Errorf("body %q, %v; want that of the delivery to relay", body.Bytes, err)
+		t.Errorf("body %q, %v; want the body of the delivery to relay", body.Bytes, err)
 	}
 	if r := mustGet(t, s, running); r.Source != "main" {
 		t.Errorf("an event that runs went over to %s", r.Source)
@@ -73,8 +73,8 @@ func TestInsert_NotWantedByOneSource_TakenOverByTheOneThatWantsIt(t *testing.T) 
 	}
 }
 
-// The first of two sources is not known to the statement that the second one's delivery is in: they share a
-// flush, or the row is locked.
+// The statement for the second source's delivery cannot see the first source's receipt: they share a flush, or the row
+// is locked.
 func TestInsert_NotWantedAndWantedAtOnce_RunOnce(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -118,7 +118,7 @@ func TestInsert_NotWantedAndWantedAtOnce_RunOnce(t *testing.T) {
 	}
 }
 
-// Whether it is ignored cannot be told, so the delivery has to come again.
+// The receipt may or may not be ignored, so the delivery must be repeated.
 func TestInsert_IgnoredReceiptLocked_NotAcknowledged(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -138,7 +138,8 @@ func TestInsert_IgnoredReceiptLocked_NotAcknowledged(t *testing.T) {
 	}
 }
 
-// Nothing signs the type of a delivery of GitHub's: whoever holds one that is ignored could send it as what is wanted.
+// The event type of a GitHub delivery is not signed: an attacker with an ignored delivery could send it with a wanted
+// type.
 func TestInsert_NotWanted_SameBytesUnderAnotherType_StayIgnored(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -151,7 +152,7 @@ func TestInsert_NotWanted_SameBytesUnderAnotherType_StayIgnored(t *testing.T) {
 	}
 }
 
-// What a person has dismissed stays so, whoever wants it.
+// An event that a person has dismissed stays dismissed, even if a source wants it.
 func TestInsert_Dismissed_NotTakenOver(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Transmission is one attempt to send a delivery, with an ID that the sender signs and uses once. It is for schemes
-// with a signature that does not protect the bytes.
+// Transmission is one attempt to send a delivery. Its ID is signed, and a sender uses it only once. It is for schemes
+// with a signature that does not cover the bytes.
 type Transmission struct {
 	ID   string
 	Body [sha256.Size]byte
 }
 
-// suspect parks the events of d, under IDs of their own, if other bytes came first with its transmission. The
-// transmission belongs to the first bytes for good, because it is unknown which bytes are the sender's.
+// suspect parks the events of d, under changed IDs, if an earlier request had the same transmission ID and other bytes.
+// The transmission belongs to the bytes that came first, because pawl cannot know which bytes are genuine.
 func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 	if d.Transmission.ID == "" {
 		return nil
@@ -34,18 +34,19 @@ func (s *Store) suspect(ctx context.Context, d *Delivery) error {
 	d.Events = slices.Clone(d.Events)
 	for i := range d.Events {
 		e := &d.Events[i]
-		// The forger can choose the ID: under it, the real event would be a duplicate.
+		// A forger can choose the event ID. Without a changed ID, the real event would become a duplicate of the forged
+		// one.
 		e.EventID = apartByHash(e.EventID, e.hash())
 		if e.Status == Received {
-			e.Status, e.Reason = NeedsReview, SuspectedForgery+": other bytes came first under transmission "+
+			e.Status, e.Reason = NeedsReview, SuspectedForgery+": another request had the same transmission "+
 				d.Transmission.ID
 		}
 	}
 	return nil
 }
 
-// transmissionSQL returns the hash of the bytes that came first. The update changes nothing: it makes the statement
-// return the row, and wait for a concurrent insert of it.
+// transmissionSQL returns the hash of the bytes that came first. The update changes no value: it makes the statement
+// return the row, and wait for a concurrent insert of the row.
 const transmissionSQL = `
 insert into transmissions (provider, id, body_hash) values ($1, $2, $3)
 on conflict (provider, id) do update set id = excluded.id

@@ -38,7 +38,7 @@ func list(t *testing.T, s *rejection.Store, f rejection.Filter) []rejection.Reje
 	return found
 }
 
-// many returns n rejections of the source, one a second, the last of them now.
+// many returns n rejections of the source, one per second, the last at the current time.
 func many(n int, source string, address func(i int) string) []rejection.Rejection {
 	batch := make([]rejection.Rejection, n)
 	for i := range batch {
@@ -53,7 +53,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// What is kept comes back byte for byte: it is verified again when it is admitted.
+// A stored request is read back byte for byte, because it is verified again when it is admitted.
 func TestKeep_ByteForByte(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -99,7 +99,7 @@ func TestKeep_Bounds(t *testing.T) {
 	s, pool := setup(t)
 	old := rejection.Rejection{Source: "shop", ReceivedAt: time.Now().Add(-rejection.KeptFor - time.Hour), RemoteAddr: "old"}
 	keep(t, s, old)
-	keep(t, s) // nothing new, and yet it trims
+	keep(t, s) // stores nothing new, but trims
 	if found, err := s.List(t.Context(), rejection.Filter{}); err != nil || len(found) != 0 {
 		t.Errorf("%d kept, %v; want none", len(found), err)
 	}
@@ -126,10 +126,10 @@ func TestKeep_Bounds(t *testing.T) {
 		t.Errorf("one source has %d, want %d", n, rejection.PerSource)
 	}
 	if n := count(`remote_addr = 'old'`); n != 0 {
-		t.Error("what is too old is still there")
+		t.Error("an old rejection still exists")
 	}
 	if n := count(`likely`); n != 1 {
-		t.Error("a flood pushed out what a secret of ours has signed")
+		t.Error("a flood displaced a rejection that is signed with our secret")
 	}
 	if n := count(`source = 'other'`); n != 1 {
 		t.Error("a flood pushed out another source's")

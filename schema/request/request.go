@@ -1,8 +1,8 @@
-// Package request carries the requests of consoles to workers. The database role of a console changes nothing that
-// pawl decides about and reads no payload: the console inserts a request, a worker executes it and writes the answer.
+// Package request carries the requests of consoles to workers. The database role of a console may neither make
+// decisions nor read payloads. The console therefore inserts a request, and a worker executes it and writes the answer.
 //
-// A worker executes a request at most once, and only while its console waits. An answer may hold personal data, so that
-// requests are deleted within two minutes.
+// A worker executes a request at most once, and only while the console waits for it. Requests are deleted within two
+// minutes, because an answer may contain personal data.
 package request
 
 import (
@@ -23,10 +23,10 @@ import (
 const (
 	// Within is the longest time that a console waits for an answer.
 	Within = 30 * time.Second
-	// A worker polls quickly while consoles are in use: for the time busy after a request.
+	// A worker polls every 20 ms for a while after a request, and every 250 ms otherwise.
 	quickly, slowly = 20 * time.Millisecond, 250 * time.Millisecond
 	busy            = 10 * time.Second
-	// trimEvery is the time between two deletions of old requests.
+	// trimEvery is how often old requests are deleted.
 	trimEvery = time.Minute
 )
 
@@ -35,7 +35,7 @@ var ErrNoWorker = errors.New("no worker has answered")
 
 const (
 	sendSQL = `insert into console_requests (id, kind, input) values ($1, $2, $3)`
-	// takeSQL leaves out requests that have waited so long that the console has given up.
+	// takeSQL omits requests if their console has stopped waiting.
 	takeSQL = `
 update console_requests r set taken_at = now()
   from (select id from console_requests where taken_at is null and at > now() - make_interval(secs => $2)
@@ -47,8 +47,8 @@ returning r.id::text as id, r.kind, r.input`
 	trimSQL     = `delete from console_requests where at < now() - interval '1 minute'`
 )
 
-// Send sends a request to the workers and returns the answer. It returns an [ErrNoWorker] if ctx ends, or after
-// [Within].
+// Send sends a request to the workers and returns the answer. It returns [ErrNoWorker] if no answer arrives within
+// [Within], or before ctx ends.
 func Send(ctx context.Context, db schema.DB, kind string, input json.RawMessage) (answer json.RawMessage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
@@ -83,7 +83,7 @@ type Server struct {
 	DB *pgxpool.Pool
 	// Execute returns the answer to a request.
 	Execute func(ctx context.Context, kind string, input json.RawMessage) json.RawMessage
-	// AtOnce bounds the requests that are executed at the same time.
+	// AtOnce is the maximum number of requests that are executed at the same time.
 	AtOnce int
 	Log    *slog.Logger
 }
@@ -125,12 +125,12 @@ func (s *Server) execute(ctx context.Context, r taken) {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
 	answer := s.Execute(ctx, r.Kind, r.Input)
-	// A request that was stopped has an answer, too.
+	// The answer is written even if ctx has ended.
 	s.warn(ctx, schema.Exec(context.WithoutCancel(ctx), s.DB, "answer "+r.Kind, answerSQL, r.ID, answer))
 }
 
 func (s *Server) warn(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		s.Log.WarnContext(ctx, "requests of consoles wait", "error", err)
+		s.Log.WarnContext(ctx, "cannot read the requests of consoles", "error", err)
 	}
 }

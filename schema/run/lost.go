@@ -18,13 +18,13 @@ type Open struct {
 
 const openColumns = receipt.PendingColumns + `, r.status, r.reason`
 
-// Conditions for receipts without a change for the time $1 that should have a running workflow. A receipt in processing
-// without a workflow ID has a run: the run wrote the status before its start was recorded. A parked receipt without a
-// workflow ID has no run.
+// Conditions for receipts that should have a running workflow and have not changed for the time $1. A receipt in
+// processing has a run even if it has no workflow ID: the run wrote the status before its start was recorded. A parked
+// receipt without a workflow ID has no run.
 const (
 	quietAndWorking = `r.status in ('processing', 'retrying') and r.updated_at < now() - $1::interval`
 	quietAndParked  = `r.status in ('needs_review', 'dead') and r.updated_at < now() - $1::interval and r.workflow_id <> ''
-       and r.reason_code not in ('` + receipt.RunEnded + `', '` + receipt.AnotherRun + `', '` + receipt.StartRefused + `')`
+       and r.reason_code not in ('` + receipt.RunTerminated + `', '` + receipt.ForeignRun + `', '` + receipt.StartRefused + `')`
 )
 
 const quietSQL = `
@@ -32,8 +32,8 @@ select r.id::text from receipts r where ` + quietAndWorking + `
 union all
 select r.id::text from receipts r where ` + quietAndParked
 
-// Quiet returns the IDs of processing, retrying or parked receipts without a change for the time d that should have a
-// running workflow.
+// Quiet returns the IDs of receipts that should have a running workflow and have not changed for the time d. Their
+// status is processing, retrying or parked.
 func (s *Store) Quiet(ctx context.Context, d time.Duration) (ids []string, err error) {
 	return schema.List[string](ctx, s.db, "list quiet receipts", quietSQL, d)
 }
@@ -52,8 +52,8 @@ const quietSampleSQL = `
 union all
 (select ` + openColumns + ` from receipts r where ` + quietAndParked + ` order by random() limit $2)`
 
-// QuietSample returns a random sample of the receipts that Quiet lists: up to n that are processing or retrying, and up
-// to n that are parked.
+// QuietSample returns a random sample of the receipts that Quiet returns: at most n that are processing or retrying,
+// and at most n that are parked.
 func (s *Store) QuietSample(ctx context.Context, d time.Duration, n int) ([]Open, error) {
 	return schema.List[Open](ctx, s.db, "choose quiet receipts", quietSampleSQL, d, n)
 }
@@ -62,8 +62,8 @@ const parkOpenSQL = `
 update receipts set status = 'needs_review', reason = $4, last_error = $4, updated_at = now()
  where id = $1 and status = $2 and reason = $3`
 
-// ParkOpen moves o to needs_review with a reason, unless the receipt has changed since o was read: its run may have
-// ended normally meanwhile. It reports whether it did.
+// ParkOpen sets the status of o to needs_review, with a reason. It returns false and does nothing if the receipt has
+// changed since o was read, because its run may have ended normally.
 func (s *Store) ParkOpen(ctx context.Context, o Open, reason string) (parked bool, err error) {
 	id, err := receipt.ParseID(o.ReceiptID)
 	if err == nil {
@@ -76,7 +76,7 @@ func (s *Store) ParkOpen(ctx context.Context, o Open, reason string) (parked boo
 		o.Reason, reason)
 }
 
-// settleOpenSQL restores the outcome that the run recorded when it ended.
+// settleOpenSQL restores the outcome that the run stored when it ended.
 const settleOpenSQL = `
 update receipts r
    set status = n.outcome, reason = case when n.outcome = 'compensated' then 'compensated; the timeline shows the reason' else '' end,
@@ -85,8 +85,8 @@ update receipts r
  where r.id = $1 and r.status = $2 and r.reason = $3
    and n.workflow_id = $4 and n.run_id = $5 and n.receipt_id = r.id and n.closed_at is not null and n.outcome in ('processed', 'compensated')`
 
-// SettleOpen restores the outcome that o's completed run recorded, and reports whether it did. A worker that was
-// suspended for longer than its workflow task may have overwritten the outcome with an older state.
+// SettleOpen restores the outcome that the completed run of o stored. It reports whether there was one. A worker that
+// was suspended for longer than its workflow task may have overwritten the outcome with an older state.
 func (s *Store) SettleOpen(ctx context.Context, o Open, runID string) (settled bool, err error) {
 	id, err := receipt.ParseID(o.ReceiptID)
 	if err != nil {

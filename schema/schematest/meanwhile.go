@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Behind calls write while a transaction with the statement sql is under way, commits that once write waits for it,
-// and returns what write returned.
+// Behind opens a transaction with the statement sql and calls write. When write waits for the transaction, Behind
+// commits it. It returns the error of write.
 func Behind(t *testing.T, pool *pgxpool.Pool, write func() error, sql string, args ...any) error {
 	t.Helper()
 	return BehindUntil(t, pool, write, func() {}, sql, args...)
 }
 
-// BehindUntil is [Behind] that also calls waiting, while write waits.
+// BehindUntil is like [Behind], and calls waiting while write waits.
 func BehindUntil(t *testing.T, pool *pgxpool.Pool, write func() error, waiting func(), sql string, args ...any) error {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -37,8 +37,8 @@ func BehindUntil(t *testing.T, pool *pgxpool.Pool, write func() error, waiting f
 	return <-wrote
 }
 
-// AwaitLock returns when a session waits for a lock. It fails the test if a result arrives in wrote, because write then
-// did not wait.
+// AwaitLock returns when a session waits for a lock. If wrote receives a result first, write did not wait, and the test
+// fails.
 func AwaitLock(t *testing.T, pool *pgxpool.Pool, wrote <-chan error) {
 	t.Helper()
 	for {
@@ -51,13 +51,13 @@ func AwaitLock(t *testing.T, pool *pgxpool.Pool, wrote <-chan error) {
 		}
 		select {
 		case err := <-wrote:
-			t.Fatalf("written beside a lock: %v", err)
+			t.Fatalf("the write did not wait for the lock: %v", err)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// joining is a context that signals when a group commit is waited for with it.
+// joining is a context that signals when its caller starts to wait for a group commit.
 type joining struct {
 	context.Context
 	joined func()
@@ -68,8 +68,8 @@ func (j joining) Done() <-chan struct{} {
 	return j.Context.Done()
 }
 
-// InOneFlush calls writes so that they share a flush, in their order, and returns what each returned: they wait while
-// first is written, which waits for a transaction with the statement sql.
+// InOneFlush calls writes so that they share one flush, in their order, and returns their errors. To collect them, it
+// lets first wait for a transaction with the statement sql.
 func InOneFlush(t *testing.T, pool *pgxpool.Pool, first func() error, sql string, arg []any,
 	writes ...func(context.Context) error) []error {
 	t.Helper()

@@ -8,16 +8,16 @@ import (
 )
 
 // Planted is a hostile value for names, types and errors: a formula, HTML and Markdown, and characters that move the
-// cursor, hide text, or reverse its direction. No surface may show them unescaped.
+// cursor, hide text, or reverse its direction. No page or output may show it unescaped.
 const Planted = "=1+1<script>alert(1)</script><img src=x onerror=alert(2)>\"'`*\\[x](javascript:3)|\u202egnp.exe\u2066\u200b\u00ad\U000e0041\x1b[2J\u009b\r"
 
 // HiddenIn are the hidden characters of [Planted].
 const HiddenIn = "\u202e\u2066\u200b\u00ad\U000e0041\x1b\u009b\r"
 
-// PlantedID is the receipt of the event that [Plant] makes.
+// PlantedID is the ID of the receipt that [Plant] creates.
 const PlantedID = "01890000-0000-7000-8000-000000000001"
 
-// Plant puts [Planted] into every column with data from outside.
+// Plant writes [Planted] into every column that contains data from outside.
 func Plant(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	for _, sql := range []string{
@@ -36,6 +36,7 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 		`insert into rejections (id, source, received_at, class, detail, diagnosis, remote_addr, method, query, headers, body) values
 			('01890000-0000-7000-8000-000000000002', @x, now(), 'no_matching_signature', @x, json_build_array(json_build_object('code', 'c', 'text', @x::text)), @x, @x,
 			@x, '{}', convert_to(json_build_object(@x::text, @x::text)::text, 'UTF8'))`,
+		`insert into event_subjects (receipt_id, object, main, account, customer, number, currency) values (@id, @x, true, @x, @x, @x, @x)`,
 		`insert into facts (provider, provider_account, mode, kind, object, customer, event_id, event_type, receipt_id, occurred_at, rank, origin, data) values
 			(@x, @x, 'live', 'invoice_seen', @x, @x, @x, @x, @id, now(), 1, 'event', '{}')`,
 		`insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_features) values ('live', @x, @x, @x, 1, 'active', @x, array[@x])`,
@@ -61,9 +62,9 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 		`insert into operator_actions (request_id, actor, action, target, reason, before, after, prev_hash, hash) values
 			(@x, @x, @x, @x, @x, json_build_object('receipt', @id::text), json_build_object('kind', @x::text, 'mode', 'live'), '\x00', '\x01')`,
 		`insert into source_counts (source, what, name, day, count, last) values ('stripe', 'refused', @x, current_date, 1, now())`,
-		`insert into endpoints (source, looked_at, findings) values ('stripe', now(), json_build_array(json_build_object('kind', @x::text, 'says', @x::text, 'since', now())))`,
+		`insert into endpoints (source, looked_at, findings) values ('stripe', now(), json_build_array(json_build_object('kind', @x::text, 'message', @x::text, 'found_at', now())))`,
 	} {
-		// Quoted, since a name has a type of its own in each place.
+		// It is quoted as a literal, because a parameter would need a different type in each statement.
 		quoted := "'" + strings.ReplaceAll(Planted, "'", "''") + "'"
 		sql = strings.NewReplacer("@id", "'"+PlantedID+"'", "@x", quoted).Replace(sql)
 		if _, err := pool.Exec(t.Context(), sql); err != nil {

@@ -23,7 +23,7 @@ func TestNew_IsMigratedAndPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.Exec(ctx, "SELECT * FROM only_here"); err == nil {
-		t.Error("a table of one test's database stands in another's")
+		t.Error("a table of one test's database exists in another")
 	}
 }
 

@@ -21,26 +21,26 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// grows are the tables that have rows for every event, for ever.
-var grows = []string{"receipts", "receipt_bodies", "redeliveries", "transmissions", "runs", "effects",
+// grows lists the tables with rows for every event, for ever.
+var grows = []string{"receipts", "receipt_bodies", "redeliveries", "event_subjects", "transmissions", "runs", "effects",
 	"effect_attempts", "outbox",
 	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "workspaces", "tasks",
 	"finance_entries", "finance_corrections",
 	"objects", "operator_actions"}
 
-// OnPurpose names statements that read more than the rows of a key, and why they may.
+// OnPurpose names the statements that may read more rows than the rows of a key.
 type OnPurpose struct {
-	// Walks go through a table that grows for ever, and stop early.
+	// Walks lists statements that read a table from one end and stop early.
 	Walks []string
-	// Open ask for all that is open. A partial index answers them; between two vacuums it also holds rows that are
-	// closed by now.
+	// Open lists statements that read all unfinished rows, through a partial index. Between two vacuums, such an index
+	// also contains finished rows.
 	Open []string
-	// Made are statements that the package makes when it runs, by name.
+	// Made contains statements that the package generates at run time, by name.
 	Made map[string]string
 }
 
-// Statements returns the statements of the package in a directory by name: its constants with names that end in SQL.
-// openTaskSQL is "open task".
+// Statements returns the statements of the package in a directory by name. These are its constants with names that end
+// in SQL. The constant openTaskSQL gets the name "open task".
 func Statements(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -67,8 +67,8 @@ var upper = regexp.MustCompile(`[A-Z]`)
 
 const module = "github.com/pawlhq/pawl"
 
-// constants is the directory of a module. It type-checks packages as far as constants need it: no functions, and no
-// other modules.
+// constants is the directory of a module. It imports the packages of the module for their constants only: it does not
+// type-check function bodies or other modules.
 type constants string
 
 // Import returns a package, even if it has errors.
@@ -91,9 +91,10 @@ func (root constants) Import(path string) (*types.Package, error) {
 }
 
 // CheckStatements prepares each statement of the package under test against the migrated schema. It reports statements
-// that read all rows, or all open rows, of a table that grows for ever: they are fast only until the table is large.
+// that read all rows, or all unfinished rows, of a table that grows forever, because they become slow when the table is
+// large.
 //
-// The plans are the plans of production: see [schema.Handling].
+// The plans are the same as in production; see [schema.Handling].
 func CheckStatements(t *testing.T, pool *pgxpool.Pool, but OnPurpose) {
 	t.Helper()
 	statements := Statements(t, ".")
@@ -115,7 +116,7 @@ func CheckStatements(t *testing.T, pool *pgxpool.Pool, but OnPurpose) {
 			t.Errorf("%s reads all of %s", name, strings.Join(walked, " and "))
 		}
 		if len(open) > 0 && !slices.Contains(but.Open, name) {
-			t.Errorf("%s reads all that is, or was, in %s", name, strings.Join(open, " and "))
+			t.Errorf("%s reads every index entry of %s, even of finished rows", name, strings.Join(open, " and "))
 		}
 	}
 }
@@ -142,7 +143,7 @@ func explain(t *testing.T, conn *pgx.Conn, name, sql string) (node, error) {
 	return plans[0].Plan, nil
 }
 
-// node holds the fields of a plan's node that matter here.
+// node contains the fields of a plan node that the check needs.
 type node struct {
 	Type  string `json:"Node Type"`
 	Table string `json:"Relation Name"`
@@ -151,8 +152,8 @@ type node struct {
 	Plans []node
 }
 
-// reads returns the growing tables that a plan reads in full, and the partial indexes on such tables that it reads in
-// full.
+// reads returns the growing tables that a plan reads completely, and the partial indexes of such tables that it reads
+// completely.
 func (n node) reads(indexes map[string]index) (tables, open []string) {
 	switch n.Type {
 	case "Seq Scan":
@@ -174,11 +175,11 @@ func (n node) reads(indexes map[string]index) (tables, open []string) {
 	return tables, open
 }
 
-// A parameter, or a column of something else.
+// given matches a parameter, or a column of another relation.
 var given = regexp.MustCompile(`\$\d|[a-z]\w*\.\w`)
 
-// keyed reports whether an index condition names rows, and not only what all rows of a kind have in common. Nearly
-// all rows have the same mode.
+// keyed reports whether an index condition selects rows by a key, and not only by a value that most rows share. Nearly
+// all rows have the same mode, so the mode is not a key.
 func keyed(cond string) bool {
 	for part := range strings.SplitSeq(cond, " AND ") {
 		if given.MatchString(part) && !strings.HasPrefix(strings.TrimLeft(part, "("), "mode = ") {

@@ -50,7 +50,7 @@ func TestSession_LivesAndEnds(t *testing.T) {
 	if _, err := s.Find(t.Context(), second); err != nil {
 		t.Errorf("the other one: %v", err)
 	}
-	for _, of := range [][2]string{{"local", "ada"}, {"https://idp.example", "ada@acme"}} { // the name, and another's subject
+	for _, of := range [][2]string{{"local", "ada"}, {"https://idp.example", "ada@acme"}} { // the name, and another person's subject
 		if err := s.EndAll(t.Context(), of[0], of[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +90,6 @@ func TestSession_OverOrIdle_IsNone(t *testing.T) {
 	}
 	var left int
 	if err := db.QueryRow(t.Context(), `select count(*) from sessions`).Scan(&left); err != nil || left != 1 {
-		t.Errorf("%d sessions are left, %v; those that are over go at the next sign-in", left, err)
+		t.Errorf("%d sessions are left, %v; ended ones are deleted at the next sign-in", left, err)
 	}
 }

@@ -9,27 +9,25 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Backlog counts the open events at one moment.
+// Backlog counts the unfinished events at one moment.
 type Backlog struct {
-	// Parked counts the events that wait for a person, by cause. Waiting counts the events that continue without a
-	// person. The most frequent cause comes first.
-	Parked  []Cause `json:"parked"`
+	// Waiting counts the events that continue without a person, by cause. The most frequent cause comes first.
 	Waiting []Cause `json:"waiting"`
-	// Oldest is the open event with the earliest receipt, or nil if no event is open.
+	// Oldest is the unfinished event that was received first, or nil.
 	Oldest *Open `json:"oldest"`
 }
 
-// Cause counts the events with one status and one reason.
+// Cause is the number of events with the same status and the same reason.
 type Cause struct {
 	Status string `json:"status"`
-	// ReasonCode is "" if the event has no reason, or a reason without a code.
+	// ReasonCode is the code of the reason. It is "" if the events have no reason or a reason without a code.
 	ReasonCode string `json:"reason_code"`
 	Events     int    `json:"events"`
 	// Oldest is when the first of them was received.
-	Oldest time.Time `json:"oldest"`
-	// Money is the sum of the parked events' amounts, in minor units by currency. Several events about one object count
-	// once. An event that was parked before it was read has no known amount. Money is empty if more than 5,000 events
-	// are parked.
+	Oldest time.Time `json:"oldest_at"`
+	// Money is the sum of the parked events' amounts, in minor units by currency. If several events are about one
+	// object, the amount of the object is added once. An event that was parked before it was read has no known amount.
+	// Money is empty if more than 5,000 events are parked.
 	Money map[string]int64 `json:"money,omitempty"`
 }
 
@@ -43,7 +41,7 @@ type Open struct {
 	ReceivedAt time.Time `json:"received_at"`
 }
 
-// Parked is a cause in one mode, with events that are either all financial or all not.
+// Parked is the number of parked events with the same cause and mode. Either all of them are financial or none.
 type Parked struct {
 	Cause
 	Mode      string
@@ -52,19 +50,19 @@ type Parked struct {
 	Since time.Time
 }
 
-// parkedSQL counts by mode, and by whether the type matches a pattern of $1; by neither if $1 is null. It does not sum
-// the money if more than $2 events are parked, because each sum reads the facts of the event.
+// parkedSQL groups the parked events by mode, and by whether their type matches a pattern in $1. If more than $2 events
+// are parked, it does not add up the money, because it would read the subject of each event.
 var parkedSQL = `
 with parked as materialized (
-    select id, status, reason_code, received_at, updated_at, case when $1::text[] is null then '' else mode end as mode,
-           coalesce(type like any($1), false) as financial
+    select id, status, reason_code, received_at, updated_at, mode,
+           coalesce(type like any($1::text[]), false) as financial
       from receipts where status in ('needs_review', 'dead')
 ), money as materialized (
     select status, reason_code, mode, financial, currency, ` + schema.Total(`amount`) + ` as amount
-      from (select distinct on (r.status, r.reason_code, r.mode, r.financial, about.told_of)
+      from (select distinct on (r.status, r.reason_code, r.mode, r.financial, about.object)
                    r.status, r.reason_code, r.mode, r.financial, about.amount, coalesce(about.currency, '') as currency
               from (select * from parked where (select count(*) from parked) <= $2::bigint) r` + about + `
-             where about.amount is not null order by r.status, r.reason_code, r.mode, r.financial, about.told_of, r.received_at desc) once
+             where about.amount is not null order by r.status, r.reason_code, r.mode, r.financial, about.object, r.received_at desc) once
      group by status, reason_code, mode, financial, currency
 )
 select status, reason_code, mode, financial, count(*)::int as events, min(received_at) as oldest, min(updated_at) as since,
@@ -72,10 +70,10 @@ select status, reason_code, mode, financial, count(*)::int as events, min(receiv
          where (m.status, m.reason_code, m.mode, m.financial) = (p.status, p.reason_code, p.mode, p.financial)) as money
   from parked p group by status, reason_code, mode, financial order by 5 desc, status, reason_code, mode, financial`
 
-// mostSummed is the largest number of parked events for which the money is summed.
+// mostSummed is the largest number of parked events with amounts that are added up.
 const mostSummed = 5000
 
-// waitingSQL is two statements for two partial indexes.
+// waitingSQL is the union of two queries, so that each uses its own partial index.
 const waitingSQL = `
 select status, reason_code, count(*)::int as events, min(received_at) as oldest, null::jsonb as money
   from receipts where status in ('processing', 'retrying') group by status, reason_code
@@ -83,7 +81,7 @@ union all
 select 'received', '', count(*)::int, min(received_at), null from receipts where status = 'received' having count(*) > 0
  order by 3 desc, 1, 2`
 
-// oldestSQL takes the first receipt of each status from an index.
+// oldestSQL reads the first receipt of each status from an index.
 const oldestSQL = `
 select r.id::text as id, r.event_id, r.type, r.status, r.reason_code, r.received_at
   from receipts r
@@ -99,18 +97,11 @@ select r.id::text as id, r.event_id, r.type, r.status, r.reason_code, r.received
                        (select id, received_at from receipts where status = 'received' order by dispatch_at limit 1)) first
                 order by received_at limit 1)`
 
-// ReadBacklog counts the open events.
+// ReadBacklog counts the events that continue without a person.
 func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
-	b := &Backlog{Parked: []Cause{}}
+	b := new(Backlog)
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
-		parked, err := ReadParked(ctx, tx, nil)
-		if err != nil {
-			return err
-		}
-		for _, p := range parked {
-			b.Parked = append(b.Parked, p.Cause)
-		}
+	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) (err error) {
 		if b.Waiting, err = schema.List[Cause](ctx, tx, "read what waits", waitingSQL); err != nil {
 			return err
 		}
@@ -124,7 +115,7 @@ func ReadBacklog(ctx context.Context, db DB) (*Backlog, error) {
 }
 
 // ReadParked counts the parked events by cause, mode, and whether their types match one of the SQL patterns in
-// financial. It does not sum their money if more than 5,000 are parked.
+// financial. It does not add up the money if more than 5,000 events are parked.
 func ReadParked(ctx context.Context, db schema.Querier, financial []string) ([]Parked, error) {
-	return schema.List[Parked](ctx, db, "read what is parked", parkedSQL, financial, mostSummed)
+	return schema.List[Parked](ctx, db, "read the parked events", parkedSQL, financial, mostSummed)
 }

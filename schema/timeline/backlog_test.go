@@ -13,7 +13,7 @@ import (
 func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
-	if empty, err := timeline.ReadBacklog(t.Context(), db); err != nil || len(empty.Parked) != 0 || len(empty.Waiting) != 0 || empty.Oldest != nil {
+	if empty, err := timeline.ReadBacklog(t.Context(), db); err != nil || len(empty.Waiting) != 0 || empty.Oldest != nil {
 		t.Fatalf("of nothing: %+v, %v", empty, err)
 	}
 	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
@@ -21,11 +21,10 @@ func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 		       '2026-01-01T10:00:00Z'::timestamptz + n * interval '1 minute', '\x01', status, reason
 		  from (values (1, 'processed', ''), (2, 'dead', 'effect_failed: finance-export is failed'), (3, 'dead', 'effect_failed: other words'),
 		               (4, 'dead', 'effect_failed: the same invoice'), (5, 'dead', 'effect_failed: euros'), (6, 'needs_review', 'suspected_replay: x'),
-		               (7, 'retrying', 'sink_out: finance is out'), (8, 'retrying', 'sink_out: finance is out'), (9, 'processing', ''),
-		               (10, 'received', ''), (11, 'ignored', 'type_not_wanted')) as t(n, status, reason)`)
-	exec(t, db, `insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
-		select 'stripe', 'live', 'invoice_seen', object, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
-		       jsonb_build_object('Invoice', jsonb_build_object('Paid', amount, 'Currency', currency))
+		               (7, 'retrying', 'sink_down: finance is down'), (8, 'retrying', 'sink_down: finance is down'), (9, 'processing', ''),
+		               (10, 'received', ''), (11, 'ignored', 'type_ignored')) as t(n, status, reason)`)
+	exec(t, db, `insert into event_subjects (receipt_id, object, main, amount, currency)
+		select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, object, true, amount, currency
 		  from (values (1, 'in_1', 1, 'usd'), (2, 'in_2', 49900, 'usd'), (3, 'in_3', 100, 'usd'), (4, 'in_3', 100, 'usd'), (5, 'in_5', 7000, 'eur')) as t(n, object, amount, currency)`)
 	b, err := timeline.ReadBacklog(t.Context(), db)
 	if err != nil {
@@ -43,12 +42,26 @@ func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 			}
 		}
 	}
-	check("parked", b.Parked, []timeline.Cause{
+	parked := func() (causes []timeline.Cause) {
+		t.Helper()
+		found, err := timeline.ReadParked(t.Context(), db, []string{"invoice.%"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range found {
+			if !p.Financial || p.Mode != "live" {
+				t.Errorf("parked: %+v, want financial events in live mode", p)
+			}
+			causes = append(causes, p.Cause)
+		}
+		return causes
+	}
+	check("parked", parked(), []timeline.Cause{
 		{"dead", "effect_failed", 4, minute(2), map[string]int64{"usd": 50000, "eur": 7000}}, // in_3 counts once
 		{"needs_review", "suspected_replay", 1, minute(6), map[string]int64{}},
 	})
 	check("waiting", b.Waiting, []timeline.Cause{
-		{Status: "retrying", ReasonCode: "sink_out", Events: 2, Oldest: minute(7)},
+		{Status: "retrying", ReasonCode: "sink_down", Events: 2, Oldest: minute(7)},
 		{Status: "processing", Events: 1, Oldest: minute(9)},
 		{Status: "received", Events: 1, Oldest: minute(10)},
 	})
@@ -63,21 +76,20 @@ func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 	}
 }
 
-// A payload may state any amount, and a sum of 64 bits overflows after the second one.
-func TestReadBacklog_AmountsBeyond64Bits_SumIsCapped(t *testing.T) {
+// A payload may contain any amount, and a 64-bit sum overflows after the second one.
+func TestReadParked_AmountsBeyond64Bits_SumIsCapped(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
 	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason)
 		select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 's', 'stripe', 'test', 'evt_' || n, 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: words'
 		  from generate_series(1, 3) n`)
-	exec(t, db, `insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
-		select 'stripe', 'test', 'invoice_seen', 'in_' || n, 'evt_' || n, ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, now(), 3, 'event',
-		       jsonb_build_object('Invoice', jsonb_build_object('Paid', amount, 'Currency', currency))
+	exec(t, db, `insert into event_subjects (receipt_id, object, main, amount, currency)
+		select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'in_' || n, true, amount, currency
 		  from (values (1, 9223372036854775807, 'usd'), (2, 9223372036854775807, 'usd'), (3, 4900, 'eur')) as t(n, amount, currency)`)
 	want := map[string]int64{"usd": math.MaxInt64, "eur": 4900}
-	b, err := timeline.ReadBacklog(t.Context(), db)
-	if err != nil || len(b.Parked) != 1 || b.Parked[0].Events != 3 || !maps.Equal(b.Parked[0].Money, want) {
-		t.Errorf("%+v, %v, want 3 parked events with %v", b, err, want)
+	parked, err := timeline.ReadParked(t.Context(), db, nil)
+	if err != nil || len(parked) != 1 || parked[0].Events != 3 || parked[0].Financial || !maps.Equal(parked[0].Money, want) {
+		t.Errorf("%+v, %v, want 3 parked events with %v", parked, err, want)
 	}
 	sum, err := timeline.SumUp(t.Context(), db, timeline.Filter{Status: "dead"}, 10)
 	if err != nil || sum.Events != 3 || !maps.Equal(sum.Money, want) {

@@ -10,20 +10,20 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// A list reads the most selective index, so that its cost does not grow with the number of receipts: an index of the
-// receipts with a reason, an index by source, type and status, or the primary key without a filter. Each way is a
-// separate statement, because one plan for all conditions would fit none of them.
+// Each list reads the index that has the fewest matching rows, so that the cost does not grow with the number of
+// receipts. This is an index of the receipts with a reason, an index by source, type and status, or for lists without a
+// filter the primary key. Each way to search is a statement of its own, because one plan could not suit all filters.
 //
-// The indexes have no entry for a received or processing receipt, and a single entry for a receipt that was processed
-// without trouble. So the answer to a delivery waits for no write to them.
+// These indexes have no entry for a receipt that is received or in processing, and one entry for a receipt that was
+// processed without a reason. The ingress therefore does not write to them before it answers a delivery.
 
-// shown follows the SQL that finds receipts, and reads their columns. It looks up the accounts of the shown receipts
-// only.
+// shown is appended to the SQL that finds receipts. It reads their columns, and the accounts of these receipts only.
 const shown = `
 select ` + columns + ` from receipts r join found using (id)` + about + ` order by r.id desc`
 
-// summed also follows the SQL that finds receipts. It counts them, and sums their money. The events of one object count
-// once, with the amount of the newest. It sums no money if more receipts match than the limit.
+// summed is also appended to the SQL that finds receipts. It counts the receipts and adds up their money. If several
+// events are about one object, it adds only the amount of the newest one. It adds up no money if more receipts match
+// than the limit.
 var summed = `, once as (
     select distinct on (coalesce(nullif(r.object_id, ''), r.id::text)) about.amount,
            coalesce(about.currency, '') as currency
@@ -33,24 +33,24 @@ var summed = `, once as (
 select (select count(*) from found)::int as events,
        (select coalesce(jsonb_object_agg(currency, amount), '{}') from sums) as money`
 
-// newest ends the SQL that finds receipts by other conditions than objects.
+// newest is the end of the SQL that finds receipts by conditions other than objects.
 const newest = `
  order by id desc limit $8
 )`
 
-// passing contains the conditions of a [Filter], except About. An ID begins with its creation time, so that the bounds
-// on the ID end the scan.
+// passing contains the conditions of a [Filter], except About and Accounts. Since and Until become bounds on the ID,
+// because an ID begins with its creation time. The bounds end the index scan early.
 const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3)
    and ($4 = '' or r.reason_code = $4)
    and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7 and r.received_at < $9`
 
-// findAll reads all receipts from the newest back, for filters that match most of them.
+// findAll reads all receipts, newest first. It is for filters that most receipts match.
 const findAll = `
 with found as (
 select r.id from receipts r where ` + passing + newest
 
-// open reads the unfinished receipts from two partial indexes. It is materialized because they are few and may be old:
-// otherwise the planner would scan all receipts from the newest back.
+// open reads the unfinished receipts from two partial indexes. It is materialized because these receipts are few and
+// may be old. Otherwise the planner would scan all receipts, newest first.
 const open = `open as materialized (
     select r.id from receipts r where r.status in ('processing', 'retrying', 'needs_review', 'dead') and ` + passing + `
     union all
@@ -60,8 +60,8 @@ const open = `open as materialized (
 const findOpen = `
 with ` + open + `, found as (select id from open` + newest
 
-// jumping reads the newest receipts of each source, type and status that match, from an index with the condition in. It
-// finds the combinations, a few hundred, by skipping from one to the next in the index.
+// jumping reads the newest matching receipts of each combination of source, type and status, using an index with the
+// condition in. There are a few hundred combinations. It finds them by skipping from one to the next in the index.
 func jumping(in string) string {
 	return `
 with recursive kinds as (
@@ -84,28 +84,52 @@ with recursive kinds as (
 // findReason reads the receipts with a reason code.
 var findReason = jumping(`r.reason_code = $4 and r.reason_code <> ''`) + `, found as (select id from jumped` + newest
 
-// findKind reads the finished receipts by source, type and status, and the open ones.
+// findKind reads the finished receipts by source, type and status, and all unfinished ones.
 var findKind = jumping(`r.status in ('processed', 'compensated', 'ignored')`) + `, ` + open + `, found as (
 select id from (select id from jumped union all select id from open) either` + newest
 
-// findAbout finds events by the provider's objects in their facts, including customers. It finds a parked event without
-// facts by the object in its envelope. Because an account may have thousands of objects, it looks up each object
-// separately, and reads the newest receipts until there are enough. Otherwise Postgres would read all receipts.
-const findAbout = `
-with matched as materialized (
-    select id from unnest($10::text[]) about cross join lateral (
-           select receipt_id as id from facts where object = about collate "C"
-           union all
-           select receipt_id from facts where customer = about and customer <> ''
-           union all
-           select id from receipts where object_id = about and status in ('needs_review', 'dead')
-           offset 0) each
-     group by id
-), found as (
-    select t.id from (select id from matched where id < $6::uuid order by id desc) t
-     cross join lateral (select from receipts r where r.id = t.id and ` + passing + ` offset 0) passed
-     order by t.id desc limit $8
-)`
+// subjectsOf reads the newest receipts with a subject that has the wanted name in a column, from the index of the
+// column, if they pass a condition. A receipt can have several such subjects.
+func subjectsOf(column, condition string) string {
+	return `
+        (select distinct on (s.receipt_id) s.receipt_id as id from event_subjects s
+          where s.` + column + ` = wanted.name and s.` + column + ` <> ''
+            and ` + condition + `
+            and s.receipt_id >= $5::uuid and s.receipt_id < $6::uuid
+            and exists (select from receipts r where r.id = s.receipt_id and ` + passing + ` offset 0)
+          order by s.receipt_id desc limit $8)`
+}
+
+// ofAccounts is the condition of a subject of accounts $11, or of any account.
+const ofAccounts = `($11::text[] is null or s.account = any($11))`
+
+// findAbout finds events by their objects $10, which can also be customers and invoice numbers, of accounts $11. It
+// finds a parked event without facts by the object in its envelope; objects $12 belong to the accounts.
+var findAbout = `
+with found as (
+    select id from unnest($10::text[]) wanted (name) cross join lateral (` +
+	subjectsOf("object", ofAccounts) + `
+        union all` + subjectsOf("customer", ofAccounts) + `
+        union all` + subjectsOf("number", ofAccounts) + `
+        union all
+        select r.id from receipts r
+         where r.object_id = wanted.name and wanted.name <> '' and r.status in ('needs_review', 'dead') and ` + passing + `
+           and ($11::text[] is null or r.object_id = any($12::text[]))
+        offset 0) each
+     group by id` + newest
+
+// findAccount finds the events of accounts $10, and parked events without facts by the objects $11 of these accounts.
+var findAccount = `
+with found as (
+    select id from (
+        select each.id from unnest($10::text[]) wanted (name) cross join lateral (` + subjectsOf("account", "true") + `
+            offset 0) each
+        union all
+        select each.id from unnest($11::text[]) wanted (name) cross join lateral (
+            select r.id from receipts r
+             where r.object_id = wanted.name and wanted.name <> '' and r.status in ('needs_review', 'dead') and ` + passing + `
+            offset 0) each) either
+     group by id` + newest
 
 // List returns the receipts that match f, the newest first.
 func List(ctx context.Context, db schema.Querier, f Filter) ([]Receipt, error) {
@@ -113,21 +137,21 @@ func List(ctx context.Context, db schema.Querier, f Filter) ([]Receipt, error) {
 	return schema.List[Receipt](ctx, db, "list receipts", found+shown, args...)
 }
 
-// Sum is the number of receipts that match a filter, and the sum of their known amounts in minor units by currency.
-// Several receipts about one object count once.
+// Sum is the number of receipts that match a filter, and the sum of their known amounts in minor units by currency. If
+// several receipts are about one object, its amount is added once.
 type Sum struct {
 	Events int
 	Money  map[string]int64
 }
 
-// SumUp counts the receipts that match f, up to most plus one. If there are more than most, it sums no money.
+// SumUp counts the receipts that match f. It stops after most plus one receipts, and then adds up no money.
 func SumUp(ctx context.Context, db schema.Querier, f Filter, most int) (Sum, error) {
 	f.Limit = most + 1
 	found, args := f.found()
 	return schema.One[Sum](ctx, db, "sum up receipts", found+summed, args...)
 }
 
-// found returns the SQL that finds the receipts, and its arguments.
+// found returns the SQL that finds the receipts, and the arguments of this SQL.
 func (f Filter) found() (sql string, args []any) {
 	until, before := endOfTime, cmp.Or(f.OlderThan, uuid.Max.String())
 	if !f.Until.IsZero() {
@@ -135,9 +159,11 @@ func (f Filter) found() (sql string, args []any) {
 	}
 	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)), before,
 		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until}
-	switch { // the first case that applies reads the fewest rows
+	switch { // use the first case that applies: it reads the fewest rows
 	case f.About != nil:
-		return findAbout, append(args, f.About)
+		return findAbout, append(args, f.About, f.Accounts, f.Objects)
+	case f.Accounts != nil:
+		return findAccount, append(args, f.Accounts, f.Objects)
 	case f.ReasonCode != "":
 		return findReason, args
 	case slices.Contains([]string{"received", "processing", "retrying", "needs_review", "dead"}, f.Status):

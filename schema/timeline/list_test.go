@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// planned is what is needed of a node of a plan.
+// planned contains the required fields of a node of a plan.
 type planned struct {
 	Rows    float64 `json:"Actual Rows"`
 	Loops   float64 `json:"Actual Loops"`
@@ -22,7 +22,7 @@ type planned struct {
 	Plans   []planned
 }
 
-// read returns how many rows the node, and what is below it, went through.
+// read returns the number of rows that the node and its children processed.
 func (p planned) read() int {
 	sum := int((p.Rows + p.Removed) * p.Loops)
 	for _, below := range p.Plans {
@@ -31,7 +31,7 @@ func (p planned) read() int {
 	return sum
 }
 
-// fill inserts many receipts that nobody sent, and what their events told. What is unusual is the oldest of them.
+// fill inserts many receipts with subjects. The oldest of them are the unusual ones.
 func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 	tb.Helper()
 	conn, err := db.Acquire(tb.Context())
@@ -50,10 +50,11 @@ func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 		select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, case when n between 1 and 20 then 'old' else 'stripe' end, 'stripe', 'live', 'evt_' || n, 'id',
 		       case when n between 21 and 40 then 'rare' else 'type' || n % 40 end, 'in_' || n, now(), '\x01',
 		       case when n between 41 and 60 then 'compensated' when n between 61 and 80 then 'ignored' when n between 81 and 100 then 'dead' else 'processed' end,
-		       case when n between 61 and 80 then 'type_not_wanted' when n between 81 and 100 then 'effect_failed: x' else '' end
+		       case when n between 61 and 80 then 'type_ignored' when n between 81 and 100 then 'effect_failed: x' else '' end
 		  from generate_series($1::int, $2::int) n`, `
-		insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
-		select 'stripe', 'live', 'invoice_seen', 'in_' || n, 'cus_' || n / 10, 'evt_' || n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, now(), 3, 'event', '{}'
+		insert into event_subjects (receipt_id, object, main, customer, account, number, amount, currency)
+		select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'in_' || n, true, 'cus_' || n / 10, case when n % 2 = 0 then 'large' else 'acct_' || n / 10 end,
+		       'NO-' || n, 4900, 'usd'
 		  from generate_series($1::int, $2::int) n`} {
 		for at := 1; at <= many; at += 100_000 {
 			if _, err := conn.Exec(tb.Context(), sql, at, min(at+99_999, many)); err != nil {
@@ -61,12 +62,12 @@ func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 			}
 		}
 	}
-	if _, err := conn.Exec(tb.Context(), `analyze receipts, facts`); err != nil {
+	if _, err := conn.Exec(tb.Context(), `analyze receipts, event_subjects`); err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// lists are what operators ask for, and how many of [fill]'s receipts are shown.
+// lists are operators' queries, and the number of [fill]'s receipts that they return.
 var lists = map[string]struct {
 	filter timeline.Filter
 	want   int
@@ -78,7 +79,7 @@ var lists = map[string]struct {
 	"received":           {timeline.Filter{Status: "received"}, 0},
 	"compensated":        {timeline.Filter{Status: "compensated"}, 20},
 	"ignored":            {timeline.Filter{Status: "ignored"}, 20},
-	"a reason":           {timeline.Filter{ReasonCode: "type_not_wanted"}, 20},
+	"a reason":           {timeline.Filter{ReasonCode: "type_ignored"}, 20},
 	"no such reason":     {timeline.Filter{ReasonCode: "none"}, 0},
 	"a rare type":        {timeline.Filter{Type: "rare"}, 20},
 	"a common type":      {timeline.Filter{Type: "type7"}, 50},
@@ -87,13 +88,20 @@ var lists = map[string]struct {
 	"source and type":    {timeline.Filter{Source: "stripe", Type: "rare", Status: "processed"}, 20},
 	"an object":          {timeline.Filter{About: []string{"in_30"}}, 1},
 	"a customer":         {timeline.Filter{About: []string{"cus_3"}}, 10},
+	"an invoice number":  {timeline.Filter{About: []string{"NO-30"}}, 1},
+	"an account":         {timeline.Filter{Accounts: []string{"acct_3"}}, 5},
+	"a large account":    {timeline.Filter{Accounts: []string{"large"}}, 50},
+	"two accounts":       {timeline.Filter{Accounts: []string{"acct_3", "acct_4"}}, 10},
+	"parked of a large":  {timeline.Filter{Accounts: []string{"acct_8"}, Status: "dead", Objects: []string{"in_83"}}, 5},
+	"of its customer":    {timeline.Filter{Accounts: []string{"large"}, About: []string{"cus_3"}}, 5},
+	"of another account": {timeline.Filter{Accounts: []string{"acct_4"}, About: []string{"in_31", "cus_3"}}, 0},
 	"a page":             {timeline.Filter{Type: "type7", OlderThan: "00000000-0000-7000-8000-000000000fff"}, 50},
 	"a time":             {timeline.Filter{Since: time.Now().Add(-time.Hour), Type: "rare"}, 0},
 	"a window":           {timeline.Filter{Until: time.Now().Add(-100 * 24 * time.Hour), Type: "rare"}, 0},
 	"a reason of a type": {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
 }
 
-// What passes is rare, and older than nearly everything: no list goes through what lies before it.
+// The matching rows are rare, and older than nearly all others: no list reads the rows in between.
 func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 	t.Parallel()
 	const many = 60_000
@@ -116,12 +124,13 @@ func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 		if err := json.Unmarshal(text, &explained); err != nil {
 			t.Fatal(err)
 		}
-		// Each row that is shown costs some for whose it is, and each source, type and status as many as are shown.
+		// Each row that is shown costs some reads for its account, and each source, type and status as many as are
+		// shown.
 		if n := explained[0].Plan.read(); n > 12_000 {
 			t.Errorf("%s: %d rows of %d were read", name, n, many)
 		}
 	}
-	// A page begins where the one before ended.
+	// A page begins after the end of the previous page.
 	first, err := timeline.List(t.Context(), db, timeline.Filter{Source: "stripe", Limit: 30})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +141,7 @@ func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 	}
 }
 
-// How long an operator waits for a list, and for what is open, among as many receipts as PAWL_RECEIPTS says.
+// The time of a list, and of the list of open events, among PAWL_RECEIPTS receipts.
 func BenchmarkList(b *testing.B) {
 	many := 100_000
 	if n, err := strconv.Atoi(os.Getenv("PAWL_RECEIPTS")); err == nil {

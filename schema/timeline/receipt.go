@@ -20,9 +20,10 @@ type Receipt struct {
 	Account  string `json:"account"`
 	Mode     string `json:"mode"`
 	EventID  string `json:"event_id"`
-	// RelayOf is set if this receipt only relays the event: the ID of the event, which another source's receipt runs.
+	// RelayOf is set if this receipt only relays the event to the destinations of its source. It is the ID of the
+	// event. The receipt of another source runs the event.
 	RelayOf string `json:"relay_of,omitempty"`
-	// Identity is how the event is identified: "id", "bytes", or "id_or_bytes".
+	// Identity is what identifies the event: "id", "bytes", or "id_or_bytes"; see [receipt.Identity].
 	Identity      string     `json:"identity"`
 	Type          string     `json:"type"`
 	ObjectID      string     `json:"object_id"`
@@ -36,7 +37,7 @@ type Receipt struct {
 	// Reason explains the status: a code, or a code, ": " and words. ReasonCode is that code, or "".
 	Reason     string `json:"reason"`
 	ReasonCode string `json:"reason_code"`
-	// Answered is set if the reason is a task, and no such task of the account is open any more.
+	// Answered is set if the reason is a task, and the account has no open task of this kind any more.
 	Answered   bool      `json:"answered,omitempty"`
 	WorkflowID string    `json:"workflow_id"`
 	LastError  string    `json:"last_error"`
@@ -45,16 +46,17 @@ type Receipt struct {
 	// StartAt is when a sweep starts the run of a received event. It is nil for any other status, and while the source
 	// is paused.
 	StartAt *time.Time `json:"start_at,omitempty"`
-	// OurAccount is the adopting company's account that the event is about. It is "" if unknown or not read yet.
+	// OurAccount is the account in pawl that the event is about. It is "" if the account is unknown, or if the event
+	// was not read yet.
 	OurAccount string `json:"our_account"`
-	// Amount is the event's amount in minor units of Currency; nil if the event has no amount.
+	// Amount is the amount of the event in minor units of Currency. It is nil if the event has no amount.
 	Amount   *int64 `json:"amount"`
 	Currency string `json:"currency"`
-	// Waits describes the receipt's parked run; nil if the receipt is not parked.
+	// Waits describes the parked run of the receipt. It is nil if the receipt is not parked.
 	Waits *receipt.Waits `json:"waits,omitempty"`
 }
 
-// Open returns the reason as long as it explains something that is open.
+// Open returns the reason, or "" if the reason is no longer relevant.
 func (r Receipt) Open() string {
 	if r.Answered {
 		return ""
@@ -65,13 +67,16 @@ func (r Receipt) Open() string {
 // Filter narrows a list. An empty field matches everything.
 type Filter struct {
 	Status, ReasonCode, Source, Type string
-	// About lists the provider's objects, including customers. Events about any of them match.
+	// About lists the provider's objects, customers and invoice numbers. Events about any of them match.
 	About []string
+	// Accounts lists the adopting company's accounts. Events about any of them match. Objects lists their objects: a
+	// parked event without facts matches by the object in its envelope.
+	Accounts, Objects []string
 	// Since matches events that were received at this time or later. The zero time sets no bound.
 	Since time.Time
 	// Until matches events that were received before this time. The zero time sets no bound.
 	Until time.Time
-	// OlderThan is the ID of a receipt. Only receipts before it match, which continues a list.
+	// OlderThan is the ID of a receipt. Only older receipts match, so a caller can continue a list.
 	OlderThan string
 	// Limit is the maximum number of receipts, the newest first; 0 means 50.
 	Limit int
@@ -85,16 +90,17 @@ const (
 // endOfTime is later than any event.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// idAt returns an ID that sorts before every ID made at a time or later: an ID begins with its milliseconds (RFC 9562,
-// version 7). IDs and receiving times come from different clocks, which differ by less than otherClock.
+// idAt returns an ID that sorts before every ID created at the given time or later, because an ID begins with its time
+// in milliseconds (RFC 9562, version 7). IDs and the times of receipt come from different clocks, which may differ by
+// otherClock.
 func idAt(at time.Time) string {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id.String()
 }
 
-// Find returns the receipts with this receipt ID, event ID (which two providers, accounts or modes may share), workflow
-// ID, or the key of an effect that they claimed.
+// Find returns the receipts that an ID refers to. The ID can be a receipt ID, an event ID (which two providers,
+// accounts or modes may share), a workflow ID, or the key of an effect that the receipt claimed.
 func Find(ctx context.Context, db schema.Querier, id string) ([]Receipt, error) {
 	return schema.List[Receipt](ctx, db, fmt.Sprintf("find %q", id), findSQL, id)
 }

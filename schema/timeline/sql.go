@@ -11,30 +11,16 @@ const columns = `r.id::text as id, r.source, r.provider, r.account, r.mode, r.ev
         select t.kind from tasks t where t.state = 'open' and t.account = about.account and t.mode = r.mode and t.kind = r.reason_code limit 1) is null as answered,
     coalesce(about.account, '') as our_account, about.amount, coalesce(about.currency, '') as currency`
 
-// about reads an event's account and amount from its facts. The account is the present account of the object. For an
-// event with facts about several objects, it reads the object with an amount. It compares objects in the collation of
-// the projections' keys, which differs from the collation of the facts.
+// about reads the main subject of receipt r. The limit makes Postgres look up the subject of each shown receipt.
+// Without it, Postgres would read all subjects.
 const about = `
   left join lateral (
-      select coalesce((select o.account
-                         from (select mode, id, account from invoices union all select mode, id, account from subscriptions
-                               union all select mode, id, account from objects) o
-                        where o.mode = f.mode and o.id = f.object collate "default" and o.account <> '' limit 1),
-                      f.data -> 'Link' ->> 'Account', f.customer) as account,
-             coalesce(nullif((f.data -> 'Invoice' ->> 'Paid')::bigint, 0), (f.data -> 'Invoice' ->> 'Due')::bigint,
-                      (amounts.what ->> 'Amount')::bigint) as amount,
-             coalesce(f.data -> 'Invoice' ->> 'Currency', amounts.what ->> 'Currency') as currency,
-             f.object as told_of
-        from current_facts f
-       cross join lateral (select coalesce(f.data -> 'Payment', f.data -> 'Checkout', f.data -> 'Refund', f.data -> 'Dispute', f.data -> 'Credit') as what) amounts
-       where f.receipt_id = r.id and f.origin in ('event', 'reread')
-       order by f.data -> 'Invoice' is null and amounts.what is null, f.id
-       limit 1) about on true`
+      select object, account, amount, currency from event_subjects where receipt_id = r.id and main limit 1) about on true`
 
 const receiptSQL = `select ` + columns + ` from receipts r` + about + ` where r.id = $1::uuid`
 
-// findSQL looks an ID up in each of its meanings. Only a UUID can be a receipt's ID. If its ID belonged to another
-// event, an event has a receipt under that ID, "~" and a mark; it is found if no receipt has the ID itself.
+// findSQL searches for an ID in each of its possible meanings. Only a UUID can be a receipt ID. If two events have the
+// same ID, the second one is stored as "ID~MARK". findSQL returns it if no receipt has the ID itself.
 const findSQL = `
 with found as (
     select id from receipts where event_id = $1
@@ -55,15 +41,15 @@ const deliveriesSQL = `
 select received_at, source, outcome, encode(body_hash, 'hex') as body_hash, secret_label
   from deliveries where receipt_id = $1::uuid order by received_at, outcome = 'duplicate'`
 
-// undeliveredSQL omits an event that is being delivered for the first time. It selects by receipt first, because the
-// index of unpublished events is long while a subscriber is down.
+// undeliveredSQL omits an event that is being delivered for the first time. It starts from the receipt, because the
+// index of unpublished events is long while a destination is down.
 const undeliveredSQL = `
 select type, created_at as since, delivered_to as delivered, only_to, attempts, last_error as error
   from (select * from outbox where receipt_id = $1::uuid offset 0) of_receipt
  where published_at is null and (attempts > 0 or created_at < now() - interval '10 seconds') order by id`
 
-// runsSQL uses the start of the next run as the end of a run without a recorded end: a workflow ID has at most one open
-// run, and a run that is reset while it waits cannot record its end.
+// runsSQL uses the start of the next run as the end of a run without a recorded end. This is correct because a workflow
+// ID has at most one open run. A run that is reset while it waits cannot record its own end.
 const runsSQL = `
 select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started_at,
        coalesce(closed_at, lead(started_at) over later) as closed_at,
@@ -73,8 +59,8 @@ select workflow_id, run_id, kind, requested_by, reason, previous_run_id, started
 window later as (partition by workflow_id order by started_at, run_id)
  order by started_at, run_id`
 
-// effectsSQL reads a receipt's own effects, and the effects of other receipts that it found already claimed. It is a
-// union because an "or" over two tables would read the whole ledger.
+// effectsSQL reads the effects of a receipt, and effects of other receipts that this receipt found already claimed. It
+// is a union of two queries, because an "or" over two tables would read the whole ledger.
 const effectsSQL = `
 with met as (
     select key from effects where receipt_id = $1::uuid
@@ -90,8 +76,8 @@ select e.key, e.kind, e.state, e.attempts, e.error as last_error, e.error_class,
   from met join effects e using (key)
  order by e.claimed_at, e.key`
 
-// stepsSQL returns the state of an effect that another receipt had claimed: the error column of such an attempt begins
-// with that state.
+// stepsSQL returns an attempt of this receipt on an effect that another receipt had claimed. The error column of such
+// an attempt begins with the state of the effect.
 const stepsSQL = `
 select a.ended_at as at,
        'effect-' || case when a.outcome = 'already_done' and split_part(a.error, ' ', 1) in ('failed', 'uncertain', 'skipped', 'compensated')
@@ -114,19 +100,19 @@ select at, 'run-' || what, 'in Temporal' || case when who = '' then '' else ' by
   from interventions where receipt_id = $1::uuid
  order by at`
 
-// actionsSQL reads the operators' actions on the receipt, and the admission of one of its deliveries, which names the
-// rejected request by its source and time. The offset makes Postgres begin with the deliveries, which are few, and not
-// with all admissions.
+// actionsSQL reads the actions of operators on the receipt. It also reads the admission of a delivery of the receipt,
+// which is stored under the source and the time of the rejected request. The "offset" makes Postgres start with the
+// deliveries of the receipt, which are few, and not with all admissions.
 const actionsSQL = `
 with about as (
-    select o.id, o.at, o.actor, o.before ->> 'asked_by' as asked_by, o.action, o.reason from operator_actions o where o.before ->> 'receipt' = $1::uuid::text
+    select o.id, o.at, o.actor, o.before ->> 'requested_by' as requested_by, o.action, o.reason from operator_actions o where o.before ->> 'receipt' = $1::uuid::text
     union
     select admitted.*
       from deliveries d
      cross join lateral (
-           select o.id, o.at, o.actor, o.before ->> 'asked_by' as asked_by, o.action, o.reason from operator_actions o
+           select o.id, o.at, o.actor, o.before ->> 'requested_by' as requested_by, o.action, o.reason from operator_actions o
             where o.action = 'admit' and o.before ->> 'source' = d.source and (o.before ->> 'received_at')::timestamptz = d.received_at
            offset 0) admitted
      where d.receipt_id = $1::uuid
 )
-select at, 'operator-' || action as what, actor || coalesce(' (asked by ' || asked_by || ')', '') || ': ' || reason as detail, '' as key, '' as run_id, '' as error from about order by id`
+select at, 'operator-' || action as what, actor || coalesce(' (asked by ' || requested_by || ')', '') || ': ' || reason as detail, '' as key, '' as run_id, '' as error from about order by id`

@@ -1,5 +1,5 @@
 // Package timeline reads everything about one event from all tables: the receipt, its deliveries and runs, its effects,
-// and every step in the order of time. It only reads.
+// and every step in the order in which it happened. It only reads.
 package timeline
 
 import (
@@ -22,28 +22,29 @@ type DB interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Event is everything about one receipt.
+// Event is everything that pawl stores about one receipt.
 type Event struct {
 	Receipt    Receipt    `json:"receipt"`
 	Deliveries []Delivery `json:"deliveries"`
 	Runs       []Run      `json:"runs"`
-	// Effects lists the effects that the receipt claimed, and effects that it found claimed by another event
-	// (SatisfiedBy), in the order of their claims.
+	// Effects lists the effects that the receipt claimed, and the effects that another event had claimed before
+	// (SatisfiedBy), in the order of the claims.
 	Effects  []Effect `json:"effects"`
 	Timeline []Entry  `json:"timeline"`
-	// Undelivered lists events that the receipt's run published and that a subscriber has not accepted yet.
+	// Undelivered lists events that a run of the receipt published and that a destination has not accepted yet.
 	Undelivered []Undelivered `json:"undelivered"`
 }
 
-// Undelivered is a published event that waits for its subscribers.
+// Undelivered is a published event that waits for its destinations.
 type Undelivered struct {
 	Type  string    `json:"type"`
-	Since time.Time `json:"since"`
-	// Delivered lists the subscribers that have the event. OnlyTo is the only subscriber that gets it; "" means all.
+	Since time.Time `json:"queued_at"`
+	// Delivered lists the destinations that have accepted the event. OnlyTo is the only destination that gets the
+	// event; "" means all.
 	Delivered []string `json:"delivered"`
 	OnlyTo    string   `json:"only_to,omitempty"`
 	Attempts  int      `json:"attempts"`
-	// Error is the error of the last attempt. It begins with the name of the subscriber.
+	// Error is the error of the last attempt. It begins with the name of the destination.
 	Error string `json:"error,omitempty"`
 }
 
@@ -51,8 +52,8 @@ type Undelivered struct {
 type Delivery struct {
 	ReceivedAt time.Time `json:"received_at"`
 	Source     string    `json:"source"`
-	// Outcome is "new" or "replay" for the delivery with the bytes that are stored and run. Other deliveries are
-	// "duplicate", or "ignored" for a first one to a source that did not want the event.
+	// Outcome is "new" or "replay" if the delivery contained the bytes that are stored and run. Other deliveries are
+	// "duplicate". The first delivery is "ignored" if its source did not want the event.
 	Outcome     string `json:"outcome"`
 	BodyHash    string `json:"body_hash"`
 	SecretLabel string `json:"secret_label"`
@@ -71,7 +72,7 @@ type Run struct {
 	Outcome       string     `json:"outcome"`
 }
 
-// Effect is one row of the ledger from the view of this receipt.
+// Effect is one row of the ledger, as this receipt sees it.
 type Effect struct {
 	Key        string `json:"key"`
 	Kind       string `json:"kind"`
@@ -85,27 +86,27 @@ type Effect struct {
 	Generation int        `json:"generation"`
 	// DoneBy is the ID of the event that claimed the effect.
 	DoneBy string `json:"done_by"`
-	// SatisfiedBy is DoneBy if it is the ID of another event. This receipt then found the effect claimed, in any state,
-	// and did not repeat it.
+	// SatisfiedBy is set if another event had claimed the effect before, and is the ID of that event. This receipt then
+	// did not repeat the effect.
 	SatisfiedBy string          `json:"satisfied_by,omitempty"`
 	RunID       string          `json:"run_id"`
 	Result      json.RawMessage `json:"result"`
-	// UncertainOrder: the effect folded changes of the same second in an unknown order.
+	// UncertainOrder is set if the effect applied changes of the same second in an unknown order.
 	UncertainOrder bool `json:"uncertain_order,omitempty" db:"-"`
-	// MayHaveHappened: an attempt of any generation was not answered, or its outcome is uncertain. It stays set if the
-	// effect is refused or skipped later.
+	// MayHaveHappened is set if an attempt was not answered, or if its outcome is uncertain. It stays set if the effect
+	// is refused or skipped later.
 	MayHaveHappened bool `json:"may_have_happened"`
 }
 
 // Entry is one step of the timeline.
 type Entry struct {
-	At time.Time `json:"at"`
-	// What is one of the stable words delivered, duplicate, ignored, replay, received, run-started, run-closed,
-	// run-cancelled, run-terminated and run-reset for actions in Temporal, effect-claimed, effect-done, effect-failed,
-	// effect-uncertain, effect-skipped, effect-already-{state} for an effect that another event had claimed,
-	// order-uncertain, event-queued, event-published, or operator-{action}.
+	At time.Time `json:"occurred_at"`
+	// What names the kind of step with a stable word: delivered, duplicate, ignored, replay, received; run-started,
+	// run-closed; run-cancelled, run-terminated and run-reset for actions in Temporal; effect-claimed, effect-done,
+	// effect-failed, effect-uncertain, effect-skipped; effect-already-{state} for an effect that another event had
+	// claimed; order-uncertain, event-queued, event-published, and operator-{action}.
 	What string `json:"what"`
-	// Detail describes the step for a person. Key, RunID and Error are "" if they do not apply.
+	// Detail describes the step for a person. Key, RunID and Error are "" if they do not apply to the step.
 	Detail string `json:"detail"`
 	Key    string `json:"key,omitempty"`
 	RunID  string `json:"run_id,omitempty"`
@@ -116,7 +117,7 @@ type Entry struct {
 // unknown.
 func Show(ctx context.Context, db DB, receiptID string) (*Event, error) {
 	var event *Event
-	// One snapshot, so that two parts of the result never contradict each other.
+	// All parts are read in one snapshot, so that they do not contradict each other.
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) (err error) {
 		event, err = show(ctx, tx, receiptID)
@@ -143,7 +144,7 @@ func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 	if e.Effects, err = schema.List[Effect](ctx, tx, "read its effects", effectsSQL, id); err != nil {
 		return nil, err
 	}
-	if e.Undelivered, err = schema.List[Undelivered](ctx, tx, "read what waits for subscribers", undeliveredSQL,
+	if e.Undelivered, err = schema.List[Undelivered](ctx, tx, "read the unaccepted events", undeliveredSQL,
 		id); err != nil {
 		return nil, err
 	}
@@ -151,19 +152,19 @@ func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	actions, err := schema.List[Entry](ctx, tx, "read what operators did", actionsSQL, id)
+	actions, err := schema.List[Entry](ctx, tx, "read the actions of operators", actionsSQL, id)
 	if err != nil {
 		return nil, err
 	}
 	e.Timeline = slices.Concat(steps, actions)
 	e.addRows()
-	// The sort is stable: steps with equal times keep their causal order.
+	// The sort is stable, so that steps with equal times keep the order of cause and effect.
 	slices.SortStableFunc(e.Timeline, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return e, nil
 }
 
-// addRows puts the deliveries, the receipt, the runs and the open claims before the other entries, so that a cause
-// precedes its effects at the same time.
+// addRows adds entries for the deliveries, the receipt, the runs and the open claims. It puts them before the other
+// entries, so that a cause precedes its effects at the same time.
 func (e *Event) addRows() {
 	var entries []Entry
 	for _, d := range e.Deliveries {
@@ -171,11 +172,11 @@ func (e *Event) addRows() {
 		switch {
 		case d.Outcome == "new":
 			what = "delivered"
-			detail += "; these bytes count"
+			detail += "; these bytes are stored and run"
 		case d.Outcome == "ignored":
-			detail += ", which did not want it; its bytes do not count"
+			detail += ", which did not want the event; these bytes are not run"
 		case d.BodyHash != e.Receipt.BodyHash:
-			detail += ", with other bytes, which do not count"
+			detail += ", with other bytes, which are not run"
 		}
 		entries = append(entries, Entry{At: d.ReceivedAt, What: what, Detail: detail})
 	}
@@ -184,7 +185,7 @@ func (e *Event) addRows() {
 	for _, run := range e.Runs {
 		detail := run.Kind + " run of " + run.WorkflowID
 		if run.RequestedBy != "" {
-			detail += ", asked for by " + run.RequestedBy + ": " + run.Reason
+			detail += ", requested by " + run.RequestedBy + ": " + run.Reason
 		}
 		entries = append(entries, Entry{At: run.StartedAt, What: "run-started", Detail: detail, RunID: run.RunID})
 		if run.ClosedAt != nil {
@@ -208,7 +209,7 @@ func (e *Event) addRows() {
 
 const uncertainOrder = "uncertain_order: two changes of the subscription have the same second; the change that grants more applies until Stripe's API or a later event shows the order"
 
-// leftOrderOpen reports whether an effect's result is a change of uncertain order.
+// leftOrderOpen reports whether the result of an effect is a change of uncertain order.
 func leftOrderOpen(result json.RawMessage) bool {
 	var change struct {
 		After struct {
@@ -243,7 +244,7 @@ func signedWith(label string) string {
 	case "":
 		return ""
 	case receipt.ByAPI:
-		return ", shown by the provider's API and not signed"
+		return ", read from the provider's API and not signed"
 	}
 	return ", signed with " + label
 }

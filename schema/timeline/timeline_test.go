@@ -25,8 +25,8 @@ const (
 	other  = "00000000-0000-0000-0000-000000000003"
 )
 
-// setup makes two events of one fact: evt_1 did the effects, evt_2 met one of them. A third has
-// evt_1's ID in the other mode.
+// setup creates two events of one fact: evt_1 did the effects, evt_2 found one of them done. A third has evt_1's ID in
+// the other mode.
 func setup(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)
@@ -54,8 +54,8 @@ func setup(t *testing.T) *pgxpool.Pool {
 }
 
 func TestStatements(t *testing.T) {
-	// A list goes back in time until it has its rows, and speeds for 1,000 events; one by source or type jumps through
-	// an index.
+	// A list reads back in time until it has enough rows, and speeds reads up to 1,000 events. A list by source or type
+	// uses its index.
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
 		Walks: []string{"list", "sum", "speeds", "took"}, Open: []string{"list kind", "list open", "sum kind", "sum open", "parked", "waiting", "oldest"},
 		Made: timeline.Lists(),
@@ -86,15 +86,15 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("timeline = %v\nwant       %v", got, want)
 	}
-	if again := event.Timeline[8]; !strings.Contains(again.Detail, "other bytes, which do not count") {
-		t.Errorf("the duplicate, whose bytes differ, says %q", again.Detail)
+	if again := event.Timeline[8]; !strings.Contains(again.Detail, "other bytes, which are not run") {
+		t.Errorf("the duplicate with different bytes has %q", again.Detail)
 	}
 	if len(event.Effects) != 1 {
 		t.Fatalf("effects = %+v, want its own one", event.Effects)
 	}
 	effect := event.Effects[0]
 	if effect.State != "done" || effect.Attempts != 2 || effect.DoneBy != "evt_1" || effect.SatisfiedBy != "" || effect.DoneAt == nil {
-		t.Errorf("effect = %+v, want one that evt_1 did itself", effect)
+		t.Errorf("effect = %+v, want an effect that evt_1 did", effect)
 	}
 	if len(event.Deliveries) != 2 || len(event.Runs) != 1 || event.Receipt.Duplicates != 1 {
 		t.Errorf("deliveries %d, runs %d, duplicates %d; want 2, 1, 1", len(event.Deliveries), len(event.Runs), event.Receipt.Duplicates)
@@ -104,8 +104,8 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	}
 }
 
-// What was admitted is a refused request: it is the event's by where and when it came.
-// The receipt was another source's first, which did not want the event.
+// An admitted request belongs to the event by its source and time. The receipt was first from another source, which did
+// not want the event.
 func TestShow_TakenOver_SaysWhoseBytesCount(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -119,12 +119,12 @@ func TestShow_TakenOver_SaysWhoseBytesCount(t *testing.T) {
 	for _, e := range event.Timeline[:2] {
 		got = append(got, e.What+" "+e.Detail)
 	}
-	want := []string{"ignored to stripe-test, signed with b, which did not want it; its bytes do not count", "delivered to stripe; these bytes count"}
+	want := []string{"ignored to stripe-test, signed with b, which did not want the event; these bytes are not run", "delivered to stripe; these bytes are stored and run"}
 	if !slices.Equal(got, want) {
 		t.Errorf("timeline = %q\nwant       %q", got, want)
 	}
 	if d := event.Counts(); d.Source != "stripe" || d.BodyHash != event.Receipt.BodyHash {
-		t.Errorf("the bytes of %+v count, want those of the delivery to stripe", d)
+		t.Errorf("the bytes of %+v count, want the bytes of the delivery to stripe", d)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestShow_Admitted_SaysWhoLetItIn(t *testing.T) {
 	}
 }
 
-// Providers, accounts and modes share event IDs: what was decided about one receipt was not decided about the other.
+// Providers, accounts and modes share event IDs: a decision about one receipt is not shown for the other.
 func TestShow_DecisionAboutAnotherOfTheID_NotShown(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -176,7 +176,7 @@ func TestShow_DecisionAboutAnotherOfTheID_NotShown(t *testing.T) {
 	}
 }
 
-// Of a run that is reset while it waits for a person, nobody else says that it ended.
+// A run that is reset while it is parked does not record its own end.
 func TestShow_RunsThatWereReset_EndWhereTheNextBegins(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -200,11 +200,12 @@ func TestShow_RunsThatWereReset_EndWhereTheNextBegins(t *testing.T) {
 	}
 }
 
-// What was met is done only where it is: an effect in doubt that reads as done is looked for by nobody.
+// An effect that another event did is shown as done only if it is done: nobody would examine an uncertain effect that
+// is shown as done.
 func TestShow_EffectMetInDoubt_NotShownAsDone(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
-	const doubt = "the attempt ended between the point of no return and the answer; it may have happened"
+	const doubt = "the attempt ended after the point of no return and before the answer; it may have happened"
 	exec(t, db, `update effects set state = 'skipped', error = 'skipped by ada: seen in the log' where kind = 'receipt-email'`)
 	exec(t, db, `delete from effect_attempts`)
 	exec(t, db, `insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, ended_at, error) values
@@ -321,17 +322,16 @@ func TestList_Filters(t *testing.T) {
 func TestList_AboutAnObject(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
-	exec(t, db, `insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data) values
-		('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', $1, now(), 3, 'event', '{"Invoice":{"Due":4900,"Currency":"usd"}}'),
-		('stripe', 'live', 'subscription_seen', 'sub_1', 'cus_1', 'evt_2', $2, now(), 3, 'event', '{}')`, first, second)
+	exec(t, db, `insert into event_subjects (receipt_id, object, main, customer, amount, currency) values
+		($1, 'in_1', true, 'cus_1', 4900, 'usd'), ($2, 'sub_1', true, 'cus_1', null, null), ($2, 'in_1', false, 'cus_1', null, null)`, first, second)
 	exec(t, db, `update receipts set status = 'needs_review' where id = $1`, other)
 	for _, tt := range []struct {
 		about []string
 		want  []string
 	}{
-		{[]string{"in_1"}, []string{first}},
+		{[]string{"in_1"}, []string{second, first}}, // also if it is not the main subject
 		{[]string{"cus_1"}, []string{second, first}},
-		{[]string{"in_9"}, []string{other}}, // parked, and it told nothing
+		{[]string{"in_9"}, []string{other}}, // parked, and published no event
 		{[]string{"sub_1", "in_9"}, []string{other, second}},
 		{[]string{""}, nil},
 		{[]string{}, nil},

@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// A token is "pawl_", 256 random bits and the CRC-32 of their digits, both in base 62. Like GitHub's tokens, secret
-// scanners can find it by the prefix and verify it by the checksum.
+// A token consists of "pawl_", 256 random bits and a CRC-32 of their digits, both in base 62. As with GitHub's tokens,
+// secret scanners can find a token by its prefix and check it by its checksum.
 const (
 	prefix       = "pawl_"
 	randomBytes  = 32
@@ -31,7 +31,7 @@ func New() string {
 	return prefix + digits + sum(digits)
 }
 
-// WellFormed reports whether text has the form and the checksum of a token. The token need not exist.
+// WellFormed reports whether text has the form and the checksum of a token. It does not check whether the token exists.
 func WellFormed(text string) bool {
 	digits, is := strings.CutPrefix(text, prefix)
 	return is && len(digits) == randomDigits+sumDigits && sum(digits[:randomDigits]) == digits[randomDigits:]
@@ -47,26 +47,25 @@ func base62(n *big.Int, digits int) string {
 	return strings.Repeat("0", digits-len(text)) + text
 }
 
-// Hash returns the stored hash of a token. One round is enough, because 256 random bits cannot be found with a
-// dictionary.
+// Hash returns the stored hash of a token. A fast hash is sufficient, because 256 random bits cannot be guessed.
 func Hash(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
 
-// Token is a token without its text.
+// Token describes a token. It does not contain the secret text.
 type Token struct {
-	// Name belongs to the token for ever. In the audit trail it follows "token:".
+	// Name identifies the token and is never reused. The audit trail stores it as "token:NAME".
 	Name string `json:"name"`
 	Role string `json:"role"`
 	// Networks are the networks that the token may be used from; empty means all.
 	Networks []netip.Prefix `json:"networks"`
-	MadeBy   string         `json:"made_by"`
-	MadeAt   time.Time      `json:"made_at"`
+	MadeBy   string         `json:"created_by"`
+	MadeAt   time.Time      `json:"created_at"`
 	// ExpiresAt is when the token expires; nil means never. UsedAt is when it was last used, to the minute.
 	ExpiresAt *time.Time `json:"expires_at"`
 	UsedAt    *time.Time `json:"used_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
-// Ended reports whether the token is no longer accepted at a time.
+// Ended reports whether the token is expired or revoked at the given time.
 func (t Token) Ended(at time.Time) bool {
 	return t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(at)
 }
@@ -102,7 +101,8 @@ func Revoke(ctx context.Context, db schema.Execer, name string) (bool, error) {
 
 const columns = `name, role, networks, made_by, made_at, expires_at, used_at, revoked_at from tokens`
 
-// findSQL looks up the hash in an index. Its duration reveals something about hashes, but nothing about tokens.
+// findSQL looks up the hash in an index. The duration of the look-up reveals something about stored hashes, but a hash
+// does not reveal the token.
 const findSQL = `select ` + columns + ` where hash = $1`
 
 // Find returns the token with a hash, even if it has ended, or [schema.ErrNotFound].
@@ -117,11 +117,11 @@ func Get(ctx context.Context, db schema.Querier, name string) (Token, error) {
 	return schema.One[Token](ctx, db, "read token "+name, getSQL, name)
 }
 
-// usedSQL writes at most once a minute.
+// usedSQL updates the time of the last use at most once a minute.
 const usedSQL = `
 update tokens set used_at = now() where name = $1 and (used_at is null or used_at < now() - interval '1 minute')`
 
-// Used records that a token is in use.
+// Used records that a token was used.
 func Used(ctx context.Context, db schema.Execer, name string) error {
 	return schema.Exec(ctx, db, "record the use of token "+name, usedSQL, name)
 }

@@ -19,7 +19,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A scanner tells a token from a word that looks like one by its sum.
+// A secret scanner uses the checksum to distinguish a token from a similar word.
 func TestNew_WellFormed(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -38,7 +38,7 @@ func TestNew_WellFormed(t *testing.T) {
 			t.Fatalf("%q passes, with another digit than %q", broken, text)
 		}
 	}
-	// This one is fixed: what was made by one version is known to every other.
+	// This token is fixed: a token that one version created is valid in every other version.
 	if known := "pawl_0000000000000000000000000000000000000000000"; !token.WellFormed(known + "2czCLJ") {
 		t.Errorf("%s has another sum", known)
 	}
@@ -67,9 +67,9 @@ func TestToken_MadeFoundUsedRevoked(t *testing.T) {
 		t.Errorf("%v lets another network in, or not its own", found.Networks)
 	}
 	if _, err := token.Find(t.Context(), db, token.Hash(token.New())); !errors.Is(err, schema.ErrNotFound) {
-		t.Errorf("one that was never made: %v", err)
+		t.Errorf("an unknown token: %v", err)
 	}
-	// A use is written once a minute.
+	// A use is recorded once a minute.
 	var before time.Time
 	for i, back := range []string{"0s", "59s", "2m"} {
 		if _, err := db.Exec(t.Context(), `update tokens set used_at = used_at - $1::interval`, back); err != nil {

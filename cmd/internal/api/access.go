@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 )
 
-// access returns the access of an account. Clients may cache the response as long as pawl does. The Age header contains
-// the time that it has spent in pawl's cache, so that the ages of both caches do not add up.
+// access returns the access of an account. A client may cache the response for as long as pawl caches the access. The
+// Age header contains the time that the response has already spent in pawl's cache, so that the two caching times do
+// not add up.
 func (c *call) access() error {
 	id, mode, err := c.about()
 	if err != nil {
@@ -24,7 +25,7 @@ func (c *call) access() error {
 	}
 	representation, sum := e.Representation()
 	tag := `"` + sum + `"`
-	holds := operator.AccessFresh
+	holds := account.AccessFresh
 	if ends := e.Ends(time.Now()); ends >= 0 {
 		holds = min(holds, age+ends)
 	}

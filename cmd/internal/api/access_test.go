@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// An answer may be kept for five seconds, and for no longer than the clock lets things stand; the same one is not sent
-// twice to who has it.
+// A response may be cached for five seconds, and not beyond the next scheduled action. If the client has the current
+// response, it gets 304.
 func TestAccess_ETagAndAge(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -29,7 +30,7 @@ func TestAccess_ETagAndAge(t *testing.T) {
 		`insert into grants (mode, object, account, plan, ends) values ('live', 'cs_1', 'short', 'pro', now() + interval '2800 milliseconds')`)
 	path := "/accounts/{id}/access"
 	first := s.get(path, "acme", "mode=live")
-	e := want[operator.Entitled](t, first, http.StatusOK)
+	e := want[account.Entitled](t, first, http.StatusOK)
 	if e.Plan != "pro" || e.Seats != 3 || e.Version != 2 || e.Until == nil || len(e.Why) != 1 || e.Why[0].Event != "evt_1" || len(e.Features) != 2 {
 		t.Errorf("acme may use %+v", e)
 	}
@@ -43,38 +44,38 @@ func TestAccess_ETagAndAge(t *testing.T) {
 			t.Errorf("with If-None-Match %s: answered %d, %s", header, got.StatusCode, got.body)
 		}
 		if age := got.Header.Get("Age"); age == "0" {
-			t.Error("an answer out of memory says that it is new")
+			t.Error("a cached response claims to be new")
 		}
 	}
 	short := s.get(path, "short", "")
 	if got := short.Header.Get("Cache-Control"); got != "private, max-age=2, stale-if-error=900" && got != "private, max-age=1, stale-if-error=900" {
 		t.Errorf("what ends within three seconds may be kept as %q", got)
 	}
-	// Asked for by another name, it is read anew: it is another answer now.
+	// With another ID the account is read again, because that is another response.
 	s.exec(`update accounts set target_version = 3, target_plan = 'team' where id = 'acme' and mode = 'live'`)
-	if other := s.get(path, "cus_1", ""); other.Header.Get("ETag") == tag || want[operator.Entitled](t, other, http.StatusOK).Version != 3 {
+	if other := s.get(path, "cus_1", ""); other.Header.Get("ETag") == tag || want[account.Entitled](t, other, http.StatusOK).Version != 3 {
 		t.Errorf("after a change: %s with %s", other.body, other.Header.Get("ETag"))
 	}
 }
 
-// The product goes on while the database is away, with what is known.
+// While the database is down, the last known access is returned.
 func TestAccess_DatabaseAway(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec(world...)
 	path := "/accounts/{id}/access"
-	want[operator.Entitled](t, s.get(path, "acme", "mode=live"), http.StatusOK)
+	want[account.Entitled](t, s.get(path, "acme", "mode=live"), http.StatusOK)
 	s.away()
-	if e := want[operator.Entitled](t, s.get(path, "acme", "mode=live"), http.StatusOK); e.Plan != "pro" {
-		t.Errorf("what was known: %+v", e)
+	if e := want[account.Entitled](t, s.get(path, "acme", "mode=live"), http.StatusOK); e.Plan != "pro" {
+		t.Errorf("a cached account: %+v", e)
 	}
 	got := s.get(path, "late", "mode=live")
 	if p := want[Problem](t, got, http.StatusServiceUnavailable); p.Code != "away" || got.Header.Get("Retry-After") == "" {
-		t.Errorf("what was not known: %+v with %v", p, got.Header)
+		t.Errorf("an account outside of the cache: %+v with %v", p, got.Header)
 	}
 }
 
-// number is a number of the environment.
+// number returns the environment variable as a number.
 func number(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n
@@ -82,9 +83,10 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// The benchmark reads the access of accounts at a fixed rate, beside intake. PAWL_READS and PAWL_INTAKE are a second,
-// PAWL_SECONDS is how long it lasts, PAWL_ACCOUNTS how many accounts there are: it asks for some of them often. A time
-// counts from when its request was due. The client runs on the same machine, and shares the headroom of a process.
+// The benchmark reads the access of accounts at a fixed rate during intake. PAWL_READS and PAWL_INTAKE are rates per
+// second, PAWL_SECONDS is the duration, and PAWL_ACCOUNTS the number of accounts: some of them are read often. A
+// duration is measured from the planned start of its request. The client runs on the same machine, and shares the spare
+// heap of the process.
 func BenchmarkAccess_AtRate(b *testing.B) {
 	headroom := make([]byte, 24<<20)
 	defer runtime.KeepAlive(headroom)
@@ -92,7 +94,7 @@ func BenchmarkAccess_AtRate(b *testing.B) {
 	reads, intake, seconds, accounts := number("PAWL_READS", 1000), number("PAWL_INTAKE", 0), number("PAWL_SECONDS", 3), number("PAWL_ACCOUNTS", 2000)
 	s.exec(fmt.Sprintf(`insert into accounts (mode, id, provider, target_version, target_state, target_plan, target_quantity) select 'live', 'a' || n, 'stripe', 1, 'active', 'pro', 3 from generate_series(0, %d) n`, accounts),
 		fmt.Sprintf(`insert into grants (mode, object, account, plan, quantity, ends, because) select 'live', 'sub' || n, 'a' || n, 'pro', 3, now() + interval '30 days', 'evt' || n from generate_series(0, %d) n`, accounts), `analyze accounts, grants`)
-	made := want[operator.Answer](b, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"viewer","expires":"1d","networks":"all"}`), http.StatusOK)
+	made := want[decide.Answer](b, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"reason":"x","role":"viewer","expires":"1d","networks":"all"}`), http.StatusOK)
 	token := "Bearer " + made.Result.(map[string]any)["token"].(string)
 	receipts := receipt.NewStore(s.db, receipt.Options{})
 	defer receipts.Close()
@@ -124,7 +126,7 @@ func BenchmarkAccess_AtRate(b *testing.B) {
 	}
 	for b.Loop() {
 		var all sync.WaitGroup
-		every(&all, time.Now(), reads, 2, read, uint64(accounts)) // a process that has just begun knows nothing
+		every(&all, time.Now(), reads, 2, read, uint64(accounts)) // a new process has an empty cache
 		all.Wait()
 		took = nil
 		before, cpu, begin := s.accesses.Reads(), cpuTime(b), time.Now()
@@ -141,7 +143,7 @@ func BenchmarkAccess_AtRate(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has taken of the processor: server and client, and not Postgres.
+// cpuTime returns the CPU time of this process: server and client, without Postgres.
 func cpuTime(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -150,7 +152,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// every begins work so often a second, by 64 who each have their own times.
+// every starts work at a rate, in 64 goroutines with their own times.
 func every(all *sync.WaitGroup, begin time.Time, perSecond, seconds int, work func(*rand.Zipf, time.Time), most uint64) {
 	const workers = 64
 	for w := range workers {
@@ -165,7 +167,7 @@ func every(all *sync.WaitGroup, begin time.Time, perSecond, seconds int, work fu
 	}
 }
 
-// The benchmark reads from memory, without the network: a token, the answer, its hash.
+// The benchmark reads from memory, without the network: a token, the response, its hash.
 func BenchmarkAccess_FromMemory(b *testing.B) {
 	s := setup(b)
 	s.exec(world...)

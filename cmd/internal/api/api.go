@@ -1,5 +1,5 @@
-// Package api serves the reads and decisions of package operator as JSON over HTTP. It contains no rules. openapi.yaml
-// describes it. Every route needs a right, except for the two routes that serve that document.
+// Package api serves the reads and decisions of package operator as JSON over HTTP. It has no rules of its own.
+// openapi.yaml describes it. Every route requires a right, except for the two routes that serve openapi.yaml.
 package api
 
 import (
@@ -15,7 +15,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 	"github.com/pawlhq/pawl/cmd/internal/parameter"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
@@ -26,21 +28,21 @@ const Prefix = "/api/v1"
 const (
 	// within is the timeout of a request. It equals the timeout of a command.
 	within = 30 * time.Second
-	// maxBody is the maximum size of a request body in bytes. The reason of a decision is its longest part.
+	// maxBody is the maximum size of a request body in bytes. The longest field is the reason of a decision.
 	maxBody = 64 << 10
-	// defaultLimit and mostListed are the default and the maximum size of a page.
+	// defaultLimit is the default number of items in a page, mostListed the maximum.
 	defaultLimit = 50
 	mostListed   = 200
 )
 
 // Options configures the API. All fields are required.
 type Options struct {
-	Operator *operator.Operator
+	Operator *decide.Operator
 	Config   *config.Config
-	Accesses *operator.Accesses
-	// Person authenticates a request. It returns nil or [operator.ErrNobody] for an unknown person, and
-	// [operator.ErrAway] if the database is unavailable.
-	Person func(*http.Request) (*operator.Person, error)
+	Accesses *account.Accesses
+	// Person authenticates a request. It returns nil or [signin.ErrNobody] for an unknown person, and
+	// [decide.ErrAway] if the database is unavailable.
+	Person func(*http.Request) (*decide.Person, error)
 	Log    *slog.Logger
 }
 
@@ -53,9 +55,9 @@ type server struct {
 // route is a read or a decision.
 type route struct {
 	method string
-	// path has the syntax of the document, with parameters such as {id} and {object}.
+	// path is written as in openapi.yaml, with parameters such as {id} and {object}.
 	path string
-	// needs lists the rights. One of them is enough. A route without rights is public.
+	// needs lists rights. A caller needs one of them. A route without rights is public.
 	needs []role.Right
 	// query lists the accepted query parameters.
 	query []string
@@ -69,10 +71,11 @@ var readers = []role.Right{role.RightRead}
 type call struct {
 	*server
 	echo.Context
-	person *operator.Person
+	person *decide.Person
 }
 
-// Mount adds the API to the group for [Prefix]. It limits the size of request bodies. The caller limits their number.
+// Mount adds the API to the group for [Prefix]. It limits the size of request bodies. The caller must limit the number
+// of concurrent requests.
 func Mount(g *echo.Group, o Options) error {
 	document, err := asJSON(Document)
 	if err != nil {
@@ -101,7 +104,7 @@ func Mount(g *echo.Group, o Options) error {
 	return nil
 }
 
-// nothing handles unknown paths. A caller without the right to read gets 401 or 403 instead of 404.
+// nothing handles unknown paths. If the caller lacks the right to read, the response is 401 or 403 instead of 404.
 var nothing = route{needs: readers, serve: func(c *call) error {
 	return problem(http.StatusNotFound, "no_route", "nothing is served there: see %s/openapi.json", Prefix)
 }}
@@ -113,7 +116,7 @@ func wrongMethod(allowed string) route {
 	}}
 }
 
-// echoPath converts a path to the syntax of echo.
+// echoPath converts a path of openapi.yaml to the syntax of echo.
 func echoPath(path string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(path)
 }
@@ -140,17 +143,17 @@ func (s *server) handle(r route) echo.HandlerFunc {
 	}
 }
 
-// admit rejects an unauthenticated person, a missing right, and unknown query parameters.
+// admit returns an error for an unauthenticated caller, a missing right, or an unknown query parameter.
 func (c *call) admit(r route) (err error) {
 	if r.needs != nil {
 		if c.person, err = c.Person(c.Request()); err == nil && c.person == nil {
-			err = operator.ErrNobody
+			err = signin.ErrNobody
 		}
 		if err != nil {
 			return err
 		}
 		if !c.person.May(r.needs...) {
-			return operator.Forbids(c.Request().Method+" "+c.Request().URL.Path, r.needs...)
+			return decide.Forbids(c.Request().Method+" "+c.Request().URL.Path, r.needs...)
 		}
 	}
 	if r.path == "" {
@@ -166,7 +169,7 @@ func (c *call) admit(r route) (err error) {
 	return nil
 }
 
-// key returns the Idempotency-Key header, or "".
+// key returns the value of the Idempotency-Key header, or "".
 func (c *call) key() (string, error) {
 	switch given := c.Request().Header.Values("Idempotency-Key"); {
 	case len(given) == 0:
@@ -181,16 +184,16 @@ func (c *call) key() (string, error) {
 // ctx returns the context of the request.
 func (c *call) ctx() context.Context { return c.Request().Context() }
 
-// segment returns the decoded path parameter.
+// segment returns a decoded parameter of the path.
 func (c *call) segment(name string) (string, error) {
-	id, err := operator.PathID(c.Request().URL, c.Param(name))
+	id, err := parameter.PathID(c.Request().URL, c.Param(name))
 	if err != nil {
 		err = wrong("%s", err)
 	}
 	return id, err
 }
 
-// about returns the ID in the path and the mode in the query.
+// about returns the ID in the path, and the mode in the query.
 func (c *call) about() (id, mode string, err error) {
 	if id, err = c.segment("id"); err != nil {
 		return "", "", err
@@ -238,7 +241,8 @@ type Page[T any] struct {
 	Next string `json:"next,omitempty"`
 }
 
-// page returns a page of found, which has limit+1 items if another page follows. at returns the cursor after an item.
+// page returns found as a page. found has limit+1 items if another page follows. at returns the cursor that continues
+// the list after an item.
 func page[T any](found []T, limit int, at func(T) string) Page[T] {
 	p := Page[T]{Items: found}
 	if len(found) > limit {
@@ -250,7 +254,7 @@ func page[T any](found []T, limit int, at func(T) string) Page[T] {
 	return p
 }
 
-// wrong returns the problem of an invalid request.
+// wrong returns the problem that describes an invalid request.
 func wrong(format string, args ...any) error {
 	return problem(http.StatusBadRequest, "invalid", format, args...)
 }

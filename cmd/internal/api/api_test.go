@@ -28,7 +28,10 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/operatortest"
+	"github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -43,15 +46,15 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 type served struct {
 	t        testing.TB
 	db       *pgxpool.Pool
-	operator *operator.Operator
-	accesses *operator.Accesses
+	operator *decide.Operator
+	accesses *account.Accesses
 	handler  http.Handler
 	url      string
 	doc      *openapi3.T
 	seen     map[string]bool
 }
 
-// setup serves an API. The header Role says who asks, for who has no token.
+// setup serves an API. The header Role sets the role of a request without a token.
 func setup(t testing.TB) *served {
 	t.Helper()
 	owner := schematest.New(t)
@@ -63,20 +66,20 @@ func setup(t testing.TB) *served {
 	receipts := receipt.NewStore(worker, receipt.Options{})
 	t.Cleanup(receipts.Close)
 	log := slog.New(slog.DiscardHandler)
-	o := &operator.Operator{
-		DB: worker, Audit: audit.New(worker, log), Outlook: process.Outlook(cfg, worker, receipts),
+	o := &decide.Operator{
+		Verbs: operator.Verbs, DB: worker, Audit: audit.New(worker, log), Outlook: process.Outlook(cfg, worker, receipts),
 		FourEyes: true,
-		Places:   map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
+		Places:   map[string][]string{decide.Sink: {"finance"}, decide.Source: {"stripe"}},
 	}
 	operatortest.Serve(t, o)
-	tokens, accesses := operator.NewTokens(db, time.Minute), operator.NewAccesses(db, cfg.API.StaleIfError)
+	tokens, accesses := token.NewTokens(db, time.Minute), account.NewAccesses(db, cfg.API.StaleIfError)
 	e := echo.New()
 	if err := Mount(e.Group(Prefix), Options{
 		Operator: operatortest.Console(db), Config: cfg, Accesses: accesses, Log: log,
-		Person: func(r *http.Request) (*operator.Person, error) {
+		Person: func(r *http.Request) (*decide.Person, error) {
 			if named := r.Header.Get("Role"); named != "" {
 				name := cmp.Or(r.Header.Get("Name"), "ada")
-				return &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerLocal, Subject: name}, Name: name,
+				return &decide.Person{Identity: decide.Identity{Issuer: decide.IssuerLocal, Subject: name}, Name: name,
 					Roles: []role.Role{role.Role(named)}}, nil
 			}
 			text, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -102,7 +105,7 @@ func (s *served) exec(statements ...string) {
 	}
 }
 
-// away has the server end all connections to the database, and take no others.
+// away closes all connections to the database, and makes the server reject new ones.
 func (s *served) away() {
 	s.t.Helper()
 	options := s.db.Config().ConnConfig
@@ -121,14 +124,14 @@ func (s *served) away() {
 	}
 }
 
-// answered is an answer that the document allows.
+// answered is a response that conforms to the document.
 type answered struct {
 	*http.Response
 	body []byte
 }
 
-// ask asks as somebody with a role, and checks the answer against the document. path is as the document has it, and id
-// its segment.
+// ask sends a request with a role, and checks the response against the document. path is the path in the document, and
+// id the value of its segment.
 func (s *served) ask(method, path, id, query, role, body string, header ...string) answered {
 	s.t.Helper()
 	at := s.url + Prefix + regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(path, url.PathEscape(id))
@@ -170,7 +173,7 @@ func (s *served) ask(method, path, id, query, role, body string, header ...strin
 		Options: &openapi3filter.Options{IncludeResponseStatus: true},
 	})
 	if err != nil {
-		s.t.Errorf("%s %s answered %d what the document does not have: %v\n%s", method, at, res.StatusCode, err, got)
+		s.t.Errorf("%s %s answered %d with a response that is not in the document: %v\n%s", method, at, res.StatusCode, err, got)
 	}
 	return answered{res, got}
 }
@@ -181,7 +184,7 @@ func (s *served) get(path, id, query string, header ...string) answered {
 	return s.ask(http.MethodGet, path, id, query, "viewer", "", header...)
 }
 
-// want decodes an answer, which must have a status.
+// want decodes a response, which must have this status.
 func want[T any](t testing.TB, a answered, status int) (v T) {
 	t.Helper()
 	if a.StatusCode != status {
@@ -193,7 +196,7 @@ func want[T any](t testing.TB, a answered, status int) (v T) {
 	return v
 }
 
-// world has something of everything that is read.
+// world contains at least one item for every read.
 var world = []string{
 	`insert into accounts (mode, id, provider, customer, target_version, target_state, target_plan, target_quantity, target_features) values
 		('live', 'acme', 'stripe', 'cus_1', 2, 'active', 'pro', 3, '{projects,sso}'), ('test', 'acme', 'stripe', 'cus_2', 0, '', '', 0, '{}'),
@@ -213,7 +216,7 @@ var world = []string{
 		('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'dead', 'effect_failed: 451', 'stripe:evt_1', '451 later',
 		'{"decisions":["skip","retry","done","compensate"],"effects":[{"key":"receipt-email:stripe:live:in_1","kind":"receipt-email","state":"failed","by_hand":true}]}'),
 		('00000000-0000-0000-0000-000000000002', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', 'in_1', now(), '\x02', 'processed', '', 'stripe:evt_2', '', null),
-		('00000000-0000-0000-0000-000000000003', 'stripe', 'stripe', 'live', 'evt_3', 'id', 'invoice.paid', 'in_3', now(), '\x03', 'ignored', 'type_not_wanted', '', '', null)`,
+		('00000000-0000-0000-0000-000000000003', 'stripe', 'stripe', 'live', 'evt_3', 'id', 'invoice.paid', 'in_3', now(), '\x03', 'ignored', 'type_ignored', '', '', null)`,
 	`insert into receipt_bodies (receipt_id, headers, body) values ('00000000-0000-0000-0000-000000000001', '{"Content-Type":["application/json"]}', '{"id":"evt_1","email":"ada@example.com","amount":49900}')`,
 	`insert into runs (receipt_id, workflow_id, run_id, kind, started_at) values ('00000000-0000-0000-0000-000000000001', 'stripe:evt_1', 'run', 'original', now())`,
 	`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error, result) values
@@ -222,6 +225,8 @@ var world = []string{
 		('workspace:x', 'provision-workspace', 'done', '00000000-0000-0000-0000-000000000001', 'evt_1', 'run', now(), '', null)`,
 	`insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error)
 		values ('receipt-email:stripe:live:in_1', 1, '00000000-0000-0000-0000-000000000001', 'run', 1, 'failed', now(), '451 later')`,
+	`insert into event_subjects (receipt_id, object, main, account, customer, number, amount, currency) values
+		('00000000-0000-0000-0000-000000000001', 'in_1', true, 'acme', 'cus_1', 'A/1', 49900, 'usd')`,
 	`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
 		values ('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Invoice":{"Paid":49900,"Due":50000,"Currency":"usd"}}')`,
 	`insert into tasks (mode, kind, object, account, title, state, effect_key, due_by) select 'live', 'dispute', 'dp/' || n, 'acme', 'see to it', 'open', 'k' || n, case when n < 3 then now() + n * interval '1 day' end from generate_series(1, 5) n`,
@@ -229,21 +234,21 @@ var world = []string{
 	`insert into job_items (job, target, name) values ('job-1', '00000000-0000-0000-0000-000000000001', 'evt_1')`,
 }
 
-// Each route answers what the document says, and what is there.
+// Each route returns the documented response with the stored data.
 func TestRead_EveryRoute(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec(world...)
-	want[any](t, s.ask(http.MethodPost, "/sources/{id}/pause", "stripe", "", "operator", `{"why":"the night is long"}`), http.StatusOK)
+	want[any](t, s.ask(http.MethodPost, "/sources/{id}/pause", "stripe", "", "operator", `{"reason":"the night is long"}`), http.StatusOK)
 	for _, c := range []struct{ path, id, query, says string }{
 		{"/accounts/{id}", "cus_1", "mode=live", `"id":"acme"`}, {"/accounts/{id}", "cus_3", "", `"obstacles":[`}, {"/accounts/{id}/access", "acme", "mode=live", `"plan":"pro"`},
-		{"/accounts/{id}/access", "cus_3", "", `past due, and the grace is over`}, {"/accounts/{id}/access", "acme", "mode=test", `"access":"none"`},
+		{"/accounts/{id}/access", "cus_3", "", `past due, and its grace period is over`}, {"/accounts/{id}/access", "acme", "mode=test", `"access":"none"`},
 		{"/invoices/{id}", "A/1", "", `"paid":49900`}, {"/events", "", "status=dead", `"event_id":"evt_1"`}, {"/events", "", "account=late", `"items":[]`},
-		{"/events/{id}", "evt_1", "", `"verdict":"It waits for you`}, {"/events/{id}", "evt_3", "", `"verdict":"Nothing was done`},
+		{"/events/{id}", "evt_1", "", `"verdict":"It waits for a decision`}, {"/events/{id}", "evt_3", "", `"verdict":"It was ignored`},
 		{"/events/{id}/payload", "evt_1", "", `"payload":{"id":`}, {"/effects", "", "state=failed", `"last_error":"451 later"`},
 		{"/effects", "", "prefix=receipt-email:stripe:live:in_2", `"items":[{"key":"receipt-email:stripe:live:in_2"`},
-		{"/money", "", "mode=test", `"items":[]`},
-		{"/pending", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
+		{"/payments/unassigned", "", "mode=test", `"items":[]`},
+		{"/approvals", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
 		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},
 	} {
@@ -253,7 +258,7 @@ func TestRead_EveryRoute(t *testing.T) {
 	}
 	for path, item := range s.doc.Paths.Map() {
 		if item.Get != nil && !s.seen[path+" 200"] {
-			t.Errorf("nobody has read %s", path)
+			t.Errorf("no test reads %s", path)
 		}
 	}
 	if got := s.get("/events/{id}/payload", "evt_1", ""); strings.Contains(string(got.body), "ada@") {
@@ -261,7 +266,7 @@ func TestRead_EveryRoute(t *testing.T) {
 	}
 }
 
-// Pages of a list have every item once.
+// The pages of a list contain every item once.
 func TestRead_Pages(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -291,7 +296,7 @@ func TestRead_Pages(t *testing.T) {
 	}
 }
 
-// Every refusal has one form of answer: for strangers, for unknown things, and for calls that cannot be understood.
+// Every rejection has the same form of response: for unauthorized requests, unknown items, and invalid requests.
 func TestRead_Problems(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -324,7 +329,7 @@ func TestRead_Problems(t *testing.T) {
 	}
 }
 
-// An ID may have "%" and "/" in it, and is read once.
+// An ID may contain "%" and "/", and is decoded once.
 func TestRead_EscapedID_ReadOnce(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -335,7 +340,7 @@ func TestRead_EscapedID_ReadOnce(t *testing.T) {
 	}
 }
 
-// A role without the right is refused before anything is looked up: each role at each path, by each method.
+// A role without the permission is rejected before anything is read: each role at each path, with each method.
 func TestRights_RoleByRouteByMethod(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -343,9 +348,9 @@ func TestRights_RoleByRouteByMethod(t *testing.T) {
 	walked := 0
 	for path, item := range s.doc.Paths.Map() {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			needed := readers // who may not read is not told what a path takes
+			needed := readers // without the permission to read, the response does not reveal the methods of a path
 			op := item.GetOperation(method)
-			if method == http.MethodHead { // answered as GET, without the body
+			if method == http.MethodHead { // the same as GET, without the body
 				op = item.Get
 			}
 			if op != nil {
@@ -353,7 +358,7 @@ func TestRights_RoleByRouteByMethod(t *testing.T) {
 			}
 			for _, named := range roles {
 				walked++
-				person := &operator.Person{Roles: []role.Role{named}}
+				person := &decide.Person{Roles: []role.Role{named}}
 				got := s.ask(method, path, "none", "", string(named), "")
 				switch status := got.StatusCode; {
 				case needed == nil && status != http.StatusOK,
@@ -372,15 +377,15 @@ func TestRights_RoleByRouteByMethod(t *testing.T) {
 	}
 	var actions int
 	if err := s.db.QueryRow(t.Context(), `select count(*) from operator_actions`).Scan(&actions); err != nil || actions > 0 {
-		t.Errorf("%d decisions stand in the trail (%v): none was to be made", actions, err)
+		t.Errorf("%d decisions are in the trail (%v), want no decision", actions, err)
 	}
 }
 
-// A faulty or missing token says nothing but that.
+// The response to an invalid token is the same as to a missing one.
 func TestToken_AcceptedAndNot(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"the shop asks","role":"viewer","expires":"90d","networks":"all"}`), http.StatusOK)
+	made := want[decide.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"reason":"the shop asks","role":"viewer","expires":"90d","networks":"all"}`), http.StatusOK)
 	text := made.Result.(map[string]any)["token"].(string)
 	ask := func(text string) int {
 		return s.ask(http.MethodGet, "/events", "", "", "", "", "Authorization", "Bearer "+text).StatusCode
@@ -388,7 +393,7 @@ func TestToken_AcceptedAndNot(t *testing.T) {
 	if got := ask(text); got != http.StatusOK {
 		t.Errorf("a token is answered %d", got)
 	}
-	if got := s.ask(http.MethodPost, "/events/{id}/retry", "evt_1", "", "", `{"why":"x"}`, "Authorization", "Bearer "+text); got.StatusCode != http.StatusForbidden {
+	if got := s.ask(http.MethodPost, "/events/{id}/retry", "evt_1", "", "", `{"reason":"x"}`, "Authorization", "Bearer "+text); got.StatusCode != http.StatusForbidden {
 		t.Errorf("a viewer's token decides: %d", got.StatusCode)
 	}
 	for _, other := range []string{"", "x", text + "0", strings.ToUpper(text)} {
@@ -398,7 +403,7 @@ func TestToken_AcceptedAndNot(t *testing.T) {
 	}
 }
 
-// A fault of ours says nothing of itself; a database that is away says so.
+// The response to an internal error contains no details; if the database is down, it reports that.
 func TestFail_FaultsAreNotShown(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -407,8 +412,8 @@ func TestFail_FaultsAreNotShown(t *testing.T) {
 		t.Errorf("a fault: %+v", p)
 	}
 	for err, want := range map[error]string{
-		fmt.Errorf("%w: refused", operator.ErrAway): "away", fmt.Errorf("read: %w", context.DeadlineExceeded): "away",
-		&operator.Fault{Kind: operator.Later, Says: "no answer"}: "later", fmt.Errorf("x: %w", &operator.RefusedError{}): "refused",
+		fmt.Errorf("%w: refused", decide.ErrAway): "away", fmt.Errorf("read: %w", context.DeadlineExceeded): "away",
+		&decide.Fault{Kind: decide.Later, Says: "no answer"}: "later", fmt.Errorf("x: %w", &decide.RefusedError{}): "refused",
 	} {
 		rec := httptest.NewRecorder()
 		c := &call{server: &server{Options: Options{Log: slog.New(slog.DiscardHandler)}}, Context: echo.New().NewContext(httptest.NewRequest("GET", "/", nil), rec)}

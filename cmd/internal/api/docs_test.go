@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 )
 
 var (
@@ -17,13 +17,13 @@ var (
 	words  = regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`)
 )
 
-// Each example of docs/api.md works as it stands, in the page's order, and its answer has the fields that the page shows.
+// Each example of docs/api.md works unchanged, in the order of the page, and its response has the fields on the page.
 func TestDocs_API_ExamplesRun(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec(world...)
 	s.operator.Temporal = taking{}
-	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"operator","expires":"1d","networks":"all"}`), http.StatusOK)
+	made := want[decide.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"reason":"x","role":"operator","expires":"1d","networks":"all"}`), http.StatusOK)
 	expand := strings.NewReplacer("$TOKEN", made.Result.(map[string]any)["token"].(string), "$PAWL", s.url)
 	page, err := os.ReadFile("../../../docs/api.md")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestDocs_API_ExamplesRun(t *testing.T) {
 				t.Fatalf("%v: %s", err, answer)
 			}
 			for field, value := range told {
-				if _, has := got[field]; !has || field == "says" && !strings.Contains(got[field].(string), value.(string)) {
+				if _, has := got[field]; !has || field == "message" && !strings.Contains(got[field].(string), value.(string)) {
 					t.Errorf("the page shows %s as %v, and the answer is %s", field, value, answer)
 				}
 			}
@@ -60,7 +60,7 @@ func TestDocs_API_ExamplesRun(t *testing.T) {
 	}
 }
 
-// curl does what curl would, as far as the page needs it, and returns the body of an answer that is no error.
+// curl executes a curl command, as far as the page needs it, and returns the body of a successful response.
 func curl(t *testing.T, line string) []byte {
 	t.Helper()
 	var args []string

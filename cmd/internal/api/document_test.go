@@ -21,6 +21,12 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -34,17 +40,17 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of openapi.yaml")
 
-// answers are the types that the routes return; "" is a problem.
+// answers are the types that the routes return; "" means only errors.
 var answers = map[string]any{
-	"/accounts/{id}": account.Account{}, "/accounts/{id}/access": operator.Entitled{},
-	"/invoices/{id}": account.ShownInvoice{}, "/events": Page[timeline.Receipt]{}, "/events/{id}": operator.Evidence{},
+	"/accounts/{id}": account.Account{}, "/accounts/{id}/access": accounts.Entitled{},
+	"/invoices/{id}": account.ShownInvoice{}, "/events": Page[timeline.Receipt]{}, "/events/{id}": event.Evidence{},
 	"/events/{id}/payload": Payload{}, "/effects": Page[ledger.Listed]{}, "/tasks": Page[account.Task]{},
-	"/tasks/{id}": Page[operator.ShownTask]{}, "/money": Page[billing.Money]{}, "/pending": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": operator.JobDetails{},
+	"/tasks/{id}": Page[task.Shown]{}, "/payments/unassigned": Page[billing.Money]{}, "/approvals": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": jobs.Details{},
 	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{},
-	"": Problem{}, "verb": operator.Answer{}, "dry run": operator.Preview{}, "dry run of a job": operator.JobPreview{},
+	"": Problem{}, "verb": decide.Answer{}, "dry run": decide.Preview{}, "dry run of a job": jobs.Preview{},
 }
 
-// The generated parts of the document are those that the table of verbs and the types give.
+// The generated parts of the document match the table of verbs and the types.
 func TestDocument_IsFresh(t *testing.T) {
 	t.Parallel()
 	fresh := between(t, string(Document), "  # Generated from the table of verbs", "  # end of the verbs", verbPaths())
@@ -54,11 +60,11 @@ func TestDocument_IsFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if fresh != string(Document) {
-		t.Error("openapi.yaml is not what the verbs and types say: run go test ./cmd/internal/api -run TestDocument -update")
+		t.Error("openapi.yaml differs from the verbs and types: run go test ./cmd/internal/api -run TestDocument -update")
 	}
 }
 
-// between puts text between the line that begins with one mark and the line that is the other.
+// between replaces the text between the line that begins with one mark and the line that equals the other.
 func between(t *testing.T, whole, begin, end, text string) string {
 	t.Helper()
 	before, rest, found := strings.Cut(whole, begin)
@@ -70,7 +76,7 @@ func between(t *testing.T, whole, begin, end, text string) string {
 	return before + begin + line + "\n" + text + end + after
 }
 
-// quote writes a string as YAML, which JSON is.
+// quote returns a string as JSON, which is valid YAML.
 func quote(text string) string {
 	encoded, err := json.Marshal(strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " "))
 	if err != nil {
@@ -81,7 +87,7 @@ func quote(text string) string {
 
 func verbPaths() string {
 	var b strings.Builder
-	for _, v := range operator.Verbs() {
+	for _, v := range operator.Verbs {
 		path := verbPath(v)
 		if path == "" {
 			continue
@@ -97,7 +103,7 @@ func verbPaths() string {
 		fmt.Fprintf(&b, "      security: [%s]\n", strings.Join(enough, ", "))
 		fmt.Fprintf(&b, "      parameters: [{name: id, in: path, required: true, description: %s, schema: {type: string}}, {$ref: \"#/components/parameters/dryRun\"}, {$ref: \"#/components/parameters/idempotencyKey\"}]\n", quote(v.Target))
 		fmt.Fprintf(&b, "      requestBody:\n        content:\n          application/json:\n            schema:\n              type: object\n              additionalProperties: false\n              properties:\n")
-		fmt.Fprintf(&b, "                why: {type: string, description: %s}\n", quote(cmp.Or(v.Why, "why, for the audit trail (required)")))
+		fmt.Fprintf(&b, "                reason: {type: string, description: %s}\n", quote(cmp.Or(v.Why, "the reason, for the audit trail (required)")))
 		if v.Confirmable() {
 			b.WriteString("                pending: {type: string, description: the ID of the pending decision that you confirm as the second person}\n")
 		}
@@ -113,7 +119,7 @@ func verbPaths() string {
 	return b.String()
 }
 
-// answerOf names the schema of the answers with a type of result, nil for none.
+// answerOf returns the schema name of the responses with a result type, which may be nil.
 func answerOf(result reflect.Type) string {
 	switch {
 	case result == nil:
@@ -124,20 +130,20 @@ func answerOf(result reflect.Type) string {
 	return "AnswerOf" + nameOf(shownAs(result))
 }
 
-// shownAs is a type of result as the API has it.
+// shownAs returns the type of a result in the API.
 func shownAs(result reflect.Type) reflect.Type {
 	switch result {
-	case reflect.TypeFor[*operator.Body]():
+	case reflect.TypeFor[*event.Body]():
 		return reflect.TypeFor[Payload]()
-	case reflect.TypeFor[*operator.Rejection]():
+	case reflect.TypeFor[*rejection.Shown]():
 		return reflect.TypeFor[RefusedRequest]()
-	case reflect.TypeFor[[]operator.PreviewedLetter]():
+	case reflect.TypeFor[[]event.PreviewedLetter]():
 		return result
 	}
 	return result.Elem()
 }
 
-// schemas makes schemas of types.
+// schemas generates the schemas of types.
 type schemas struct {
 	t    *testing.T
 	made map[string]string
@@ -151,7 +157,7 @@ func typeSchemas(t *testing.T) string {
 	}
 	general := s.made["OperatorAnswer"]
 	result := regexp.MustCompile(`(?m)^        result: .*\n`).FindString(general)
-	for _, v := range operator.Verbs() {
+	for _, v := range operator.Verbs {
 		of := ""
 		if v.Result() != nil {
 			of = "        result: {" + s.of(shownAs(v.Result())) + "}\n"
@@ -169,12 +175,16 @@ func typeSchemas(t *testing.T) string {
 
 var generic = regexp.MustCompile(`^Page\[.*/(\w+)\.(\w+)\]$`)
 
-// nameOf is a type's in the document: that of its package, and its own.
+// nameOf returns the name of a type in the document: its package and its own name.
 func nameOf(of reflect.Type) string {
 	if m := generic.FindStringSubmatch(of.Name()); m != nil {
 		return "PageOf" + upper(m[1]) + m[2]
 	}
-	return upper(of.PkgPath()[strings.LastIndex(of.PkgPath(), "/")+1:]) + of.Name()
+	in := of.PkgPath()[strings.LastIndex(of.PkgPath(), "/")+1:]
+	if in == "decide" { // DecidePreview would name an action
+		in = "operator"
+	}
+	return upper(in) + of.Name()
 }
 
 func upper(word string) string {
@@ -184,7 +194,7 @@ func upper(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// of is a schema in one line.
+// of returns a schema in one line.
 func (s *schemas) of(of reflect.Type) string {
 	switch of {
 	case reflect.TypeFor[time.Time]():
@@ -213,7 +223,7 @@ func (s *schemas) of(of reflect.Type) string {
 	case reflect.Struct:
 		name := nameOf(of)
 		if _, made := s.made[name]; !made {
-			s.made[name] = "" // it may have itself in it
+			s.made[name] = "" // it may be recursive
 			s.made[name] = s.object(of)
 		}
 		return `$ref: "#/components/schemas/` + name + `"`
@@ -225,7 +235,7 @@ func (s *schemas) of(of reflect.Type) string {
 	return ""
 }
 
-// object is the schema of a struct.
+// object returns the schema of a struct.
 func (s *schemas) object(of reflect.Type) string {
 	var required []string
 	var b strings.Builder
@@ -268,7 +278,7 @@ func (s *schemas) object(of reflect.Type) string {
 
 var link = regexp.MustCompile(`\[\*?([\w.]+)\]`)
 
-// doc is the comment of a type, or of a field of it.
+// doc returns the comment of a type, or of one of its fields.
 func (s *schemas) doc(of reflect.Type, field string) string {
 	dir := strings.TrimPrefix(of.PkgPath(), "github.com/pawlhq/pawl/")
 	if s.docs[dir] == nil {
@@ -296,7 +306,7 @@ func (s *schemas) doc(of reflect.Type, field string) string {
 	return quote(text)
 }
 
-// read keeps the comments of a file.
+// read stores the comments of a file.
 func (s *schemas) read(dir string, file *ast.File) {
 	for _, d := range file.Decls {
 		decl, is := d.(*ast.GenDecl)
@@ -320,7 +330,7 @@ func (s *schemas) read(dir string, file *ast.File) {
 	}
 }
 
-// loaded is the document, checked. What a type does not have, a schema does not let pass.
+// loaded returns the validated document. Its schemas reject fields that the type does not have.
 func loaded(t testing.TB) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(Document)
@@ -337,7 +347,7 @@ func loaded(t testing.TB) *openapi3.T {
 	return doc
 }
 
-// Every route is documented as it is served, and every one that is documented is served.
+// The documented routes are exactly the served routes.
 func TestDocument_RoutesAreThoseServed(t *testing.T) {
 	t.Parallel()
 	doc := loaded(t)
@@ -375,7 +385,7 @@ func summary(query []string, needs []role.Right) string {
 	return fmt.Sprintf("%s needs %q", strings.Join(query, " "), needs)
 }
 
-// documented are the parameters of an operation that stand in the query.
+// documented returns the query parameters of an operation.
 func documented(op *openapi3.Operation) (names []string) {
 	for _, p := range op.Parameters {
 		if p.Value.In == "query" {
@@ -386,7 +396,7 @@ func documented(op *openapi3.Operation) (names []string) {
 	return names
 }
 
-// needs are the rights that an operation names.
+// needs returns the permissions that an operation names.
 func needs(doc *openapi3.T, op *openapi3.Operation) (rights []role.Right) {
 	all := doc.Security
 	if op.Security != nil {
@@ -396,4 +406,25 @@ func needs(doc *openapi3.T, op *openapi3.Operation) (rights []role.Right) {
 		rights = append(rights, role.Right(enough["token"][0]))
 	}
 	return rights
+}
+
+// Fields are in snake_case, and the name of an instant ends in _at; see Conventions in docs/api.md. The stored state of a
+// fold has the names of its Go fields. since and until are periods, and not_before and not_after limits of a secret.
+func TestDocument_FollowsConventions(t *testing.T) {
+	t.Parallel()
+	snake := regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	for schema, ref := range loaded(t).Components.Schemas {
+		if strings.HasPrefix(schema, "Fold") {
+			continue
+		}
+		for name, field := range ref.Value.Properties {
+			if !snake.MatchString(name) {
+				t.Errorf("%s.%s is not in snake_case", schema, name)
+			}
+			instant := strings.HasSuffix(name, "_at") || slices.Contains([]string{"since", "until", "not_before", "not_after"}, name)
+			if field.Value.Format == "date-time" && !instant {
+				t.Errorf("%s.%s is an instant: its name ends in _at", schema, name)
+			}
+		}
+	}
 }

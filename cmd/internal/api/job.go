@@ -9,24 +9,27 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// jobFields lists the fields in the body of a job. The criteria of its events, [operator.Criteria], are accepted as
+// jobFields lists the fields in the body of a job. The criteria of its events, [event.Criteria], are accepted as
 // well.
-var jobFields = []string{"verb", "why", "effect", "reference", "rate", "count", "pending"}
+var jobFields = []string{"verb", "reason", "effect", "reference", "rate", "count", "pending"}
 
-// defaultRate is the default rate in events per second.
+// defaultRate is the default number of events per second.
 const defaultRate = "5"
 
-// startJob starts a job that decides about all events that match a filter, or previews it. The body must contain the
-// number of events that the person has seen. If the number has changed, the job is rejected.
+// startJob starts or previews a job that makes one decision about all events that match a filter. The body must contain
+// the number of events that the caller has seen. If another number matches now, the request is rejected.
 func (c *call) startJob() error {
 	dry, err := c.oneOf("dry_run", "true", "false")
 	if err != nil {
 		return err
 	}
-	given, err := c.body(append(slices.Clone(jobFields), operator.Criteria...)...)
+	given, err := c.body(append(slices.Clone(jobFields), event.Criteria...)...)
 	if err != nil {
 		return err
 	}
@@ -35,7 +38,7 @@ func (c *call) startJob() error {
 		return err
 	}
 	if dry == "true" {
-		made, err := c.Operator.PreviewJob(c.ctx(), c.person, j)
+		made, err := jobs.PreviewAll(c.ctx(), c.Operator, c.person, j)
 		if err != nil {
 			return err
 		}
@@ -46,7 +49,7 @@ func (c *call) startJob() error {
 		return err
 	}
 	known := false
-	if request != "" { // a repeated request is about the events of the first one
+	if request != "" { // if the request is repeated, use the events of the first request
 		_, err := job.New(c.Operator.DB).Get(c.ctx(), request)
 		known = err == nil
 	}
@@ -54,9 +57,9 @@ func (c *call) startJob() error {
 		return problem(http.StatusConflict, "count", "%s events pass the filter, and count is %.20q: nothing was "+
 			"done. Look at what a dry run shows, and send its count", n, given["count"])
 	}
-	made, err := c.Operator.Decide(c.ctx(), operator.Decision{Verb: operator.VerbStartJob, By: c.person,
-		Request: cmp.Or(request, j.Action+"-"+uuid.NewString()[:8]), Why: given["why"],
-		Args: operator.Args{Found: j}})
+	made, err := c.Operator.Decide(c.ctx(), decide.Decision{Verb: jobs.Start.Name, By: c.person,
+		Request: cmp.Or(request, j.Action+"-"+uuid.NewString()[:8]), Why: given["reason"],
+		Args: decide.Args{Found: j}})
 	switch {
 	case err != nil:
 		return err
@@ -66,39 +69,40 @@ func (c *call) startJob() error {
 	return c.JSON(http.StatusOK, made)
 }
 
-// jobOf parses a job with its events. If a second person confirms it, it returns the job of the first person.
-func (c *call) jobOf(given map[string]string) (*operator.NewJob, error) {
+// jobOf returns the requested job with its events. If the request confirms a job as the second person, jobOf returns
+// the job that the first person requested.
+func (c *call) jobOf(given map[string]string) (*decide.NewJob, error) {
 	id, confirms := given["pending"]
 	if !confirms {
 		j, err := newJob(given)
 		if err == nil {
-			j.Chosen, err = operator.ChooseEvents(c.ctx(), c.Operator.DB, operator.EventsOf(j.Filter))
+			j.Chosen, err = event.Choose(c.ctx(), c.Operator.DB, event.FilterOf(j.Filter))
 		}
 		return j, err
 	}
 	for name := range given {
-		if !slices.Contains([]string{"pending", "why", "count"}, name) {
+		if !slices.Contains([]string{"pending", "reason", "count"}, name) {
 			return nil, wrong("%s: a job that you confirm has the arguments of the first person", name)
 		}
 	}
-	return operator.ConfirmedJob(c.ctx(), c.Operator.DB, id)
+	return jobs.Confirmed(c.ctx(), c.Operator.DB, id)
 }
 
-// newJob parses a job without its events.
-func newJob(given map[string]string) (*operator.NewJob, error) {
-	j := &operator.NewJob{Job: job.Job{Action: given["verb"], Effect: given["effect"], Reference: given["reference"],
+// newJob parses the fields of a job. It does not read the events.
+func newJob(given map[string]string) (*decide.NewJob, error) {
+	j := &decide.NewJob{Job: job.Job{Action: given["verb"], Effect: given["effect"], Reference: given["reference"],
 		Filter: map[string]string{}}}
-	for _, name := range operator.Criteria {
+	for _, name := range event.Criteria {
 		if value := given[name]; value != "" {
 			j.Filter[name] = value
 		}
 	}
-	v := operator.VerbNamed(j.Action)
+	v := operator.Verbs.Named(j.Action)
 	if v == nil || len(v.Many) == 0 {
 		return nil, wrong("verb: %.40q cannot be about many events", j.Action)
 	}
 	j.Rate, _ = strconv.ParseFloat(cmp.Or(given["rate"], defaultRate), 64) // 0 if it is not a number
-	if err := v.CheckMany(given["status"], j.Rate); err != nil {
+	if err := jobs.CheckMany(v, given["status"], j.Rate); err != nil {
 		return nil, wrong("%s", err)
 	}
 	return j, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// Each route refuses each of its parameters if it is empty, repeated, malformed or not text, and any other parameter.
-// Nothing is decided. The walk is over all routes and verbs that there are.
+// Each route rejects each of its parameters if it is empty, repeated, malformed or not text, and any other parameter.
+// Nothing is decided. The test covers all existing routes and verbs.
 func TestParameters_EveryRoute_Refused(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -37,12 +37,12 @@ func TestParameters_EveryRoute_Refused(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range operator.Verbs() {
+	for _, v := range operator.Verbs {
 		path := verbPath(v)
 		if path == "" {
 			continue
 		}
-		names := []string{"why", "unknown"}
+		names := []string{"reason", "unknown"}
 		for _, f := range v.Flags {
 			names = append(names, f.Name)
 		}
@@ -55,7 +55,7 @@ func TestParameters_EveryRoute_Refused(t *testing.T) {
 			}
 			walked++
 		}
-		refused(http.MethodPost, path, "", `{"why":"x"}`, "Idempotency-Key", "Idempotency-Key", "")
+		refused(http.MethodPost, path, "", `{"reason":"x"}`, "Idempotency-Key", "Idempotency-Key", "")
 	}
 	if walked < 500 {
 		t.Errorf("walked over %d parameters", walked)

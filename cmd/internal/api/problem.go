@@ -10,29 +10,32 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 )
 
-// Problem is the reason why a request failed, by RFC 9457 with type about:blank. Detail is the message of the command
-// line.
+// Problem describes why a request failed, in the format of RFC 9457 with the type about:blank. Detail is the message
+// that the command line shows.
 type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	// Code identifies the problem for programs and never changes.
 	Code string `json:"code"`
-	// Choices lists the decisions that the current state of the target allows.
+	// Choices lists the decisions that are possible in the current state of the target.
 	Choices []Choice `json:"choices,omitempty"`
-	// Candidates lists the receipts that match the ID. Repeat the request with one of them.
+	// Candidates lists several receipts if the ID in the request is ambiguous. Repeat the request with the ID of one of
+	// them.
 	Candidates []string `json:"candidates,omitempty"`
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
-// Choice is a possible decision: a command, and a request if the API has a route for it.
+// Choice is a possible decision, as a command line. Post and Body are set if the API has a route for the decision.
 type Choice struct {
 	Command []string `json:"command"`
-	Does    string   `json:"does"`
-	// Post is the path of the request, and Body its body. Replace placeholders such as REASON.
+	Does    string   `json:"effect"`
+	// Post is the path of the request, and Body the body to send. Replace placeholders such as REASON.
 	Post string            `json:"post,omitempty"`
 	Body map[string]string `json:"body,omitempty"`
 }
@@ -41,36 +44,36 @@ func problem(status int, code, format string, args ...any) *Problem {
 	return &Problem{Status: status, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// retryAfter is the Retry-After header in seconds.
+// retryAfter is the value of the Retry-After header in seconds.
 const retryAfter = "2"
 
-// statuses maps the kinds of faults to HTTP statuses.
-var statuses = map[operator.FaultKind]int{
-	operator.Invalid: http.StatusBadRequest, operator.Unknown: http.StatusNotFound,
-	operator.Ambiguous: http.StatusConflict, operator.Forbidden: http.StatusForbidden,
-	operator.Later: http.StatusServiceUnavailable, operator.Reused: http.StatusUnprocessableEntity,
+// statuses maps each kind of fault to an HTTP status.
+var statuses = map[decide.FaultKind]int{
+	decide.Invalid: http.StatusBadRequest, decide.Unknown: http.StatusNotFound,
+	decide.Ambiguous: http.StatusConflict, decide.Forbidden: http.StatusForbidden,
+	decide.Later: http.StatusServiceUnavailable, decide.Reused: http.StatusUnprocessableEntity,
 }
 
-// problemOf returns the problem for an error of the caller. It returns nil for an internal error.
+// problemOf returns the problem for an error that the caller has caused. It returns nil for an internal error.
 func problemOf(err error) *Problem {
 	if p, is := errors.AsType[*Problem](err); is {
 		return p
 	}
-	if e, is := errors.AsType[*operator.RefusedError](err); is {
+	if e, is := errors.AsType[*decide.RefusedError](err); is {
 		p := problem(http.StatusConflict, "refused", "%s %s", e.Target, e.Why)
 		for _, c := range e.Try {
 			p.Choices = append(p.Choices, choiceOf(c))
 		}
 		return p
 	}
-	if f, is := errors.AsType[*operator.Fault](err); is {
+	if f, is := errors.AsType[*decide.Fault](err); is {
 		p := problem(statuses[f.Kind], string(f.Kind), "%s", f.Says)
 		for _, r := range f.Receipts {
 			p.Candidates = append(p.Candidates, r.ID)
 		}
 		return p
 	}
-	if errors.Is(err, operator.ErrNobody) {
+	if errors.Is(err, signin.ErrNobody) {
 		return problem(http.StatusUnauthorized, "unknown_person", "who asks is not known: %v", err)
 	}
 	return nil
@@ -81,7 +84,7 @@ func (c *call) fail(err error) error {
 	p := problemOf(err)
 	h := c.Response().Header()
 	switch {
-	case p == nil && operator.Away(err):
+	case p == nil && decide.Away(err):
 		p = problem(http.StatusServiceUnavailable, "away", "the database does not answer: a decision may have been "+
 			"recorded or not, and the same request finds out")
 	case p == nil:
@@ -104,16 +107,17 @@ func (c *call) fail(err error) error {
 	return c.Blob(p.Status, "application/problem+json", encoded)
 }
 
-// choiceOf adds the API request of a choice that is a decision.
-func choiceOf(c operator.Choice) Choice {
+// choiceOf returns a choice. If the choice is a decision, it contains the request for the API.
+func choiceOf(c decide.Choice) Choice {
 	made := Choice{Command: c.Command, Does: c.Does}
 	if c.Decision == nil {
 		return made
 	}
-	v := operator.VerbNamed(c.Decision.Verb)
+	v := operator.Verbs.Named(c.Decision.Verb)
 	made.Post = Prefix + strings.Replace(verbPath(*v), "{id}", url.PathEscape(c.Decision.Target), 1)
 	made.Body = map[string]string{}
-	for pair := range slices.Chunk(c.Command[len(strings.Fields(v.Command))+2:], 2) { // every flag has a value
+	// every flag in a choice has a value
+	for pair := range slices.Chunk(c.Command[len(strings.Fields(v.Command))+2:], 2) {
 		made.Body[strings.TrimPrefix(pair[0], "--")] = pair[1]
 	}
 	return made

@@ -9,7 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -21,7 +24,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// reading returns the routes that only read.
+// reading returns the routes that change nothing.
 func reading() []route {
 	get := func(path string, serve func(*call) error, query ...string) route {
 		return route{http.MethodGet, path, readers, query, serve}
@@ -36,15 +39,15 @@ func reading() []route {
 		get("/accounts/{id}", answer((*call).account), "mode"),
 		get("/accounts/{id}/access", (*call).access, "mode"),
 		get("/invoices/{id}", answer((*call).invoice), "mode"),
-		get("/events", answer((*call).events), "status", "reason", "source", "type", "object", "account", "since",
+		get("/events", answer((*call).events), "status", "reason_code", "source", "type", "object", "account", "since",
 			"until", "cursor", "limit"),
 		get("/events/{id}", answer((*call).event)),
 		get("/events/{id}/payload", answer((*call).payload)),
 		get("/effects", answer((*call).effects), "prefix", "state", "cursor", "limit"),
 		get("/tasks", answer((*call).tasks), "mode", "kind", "about", "account", "cursor", "limit"),
 		get("/tasks/{id}", answer((*call).tasksAbout)),
-		get("/money", answer((*call).unclaimed), "mode", "limit"),
-		get("/pending", answer(func(c *call) (Page[pending.Decision], error) {
+		get("/payments/unassigned", answer((*call).unassigned), "mode", "limit"),
+		get("/approvals", answer(func(c *call) (Page[pending.Decision], error) {
 			found, err := pending.List(c.ctx(), c.Operator.DB)
 			return page(found, len(found), nil), err
 		})),
@@ -78,7 +81,7 @@ func (c *call) account() (*account.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	return operator.ShowAccount(c.ctx(), c.Operator.DB, id, mode)
+	return accounts.Show(c.ctx(), c.Operator.DB, id, mode)
 }
 
 func (c *call) invoice() (found account.ShownInvoice, err error) {
@@ -86,7 +89,7 @@ func (c *call) invoice() (found account.ShownInvoice, err error) {
 	if err != nil {
 		return found, err
 	}
-	return operator.ShowInvoice(c.ctx(), c.Operator.DB, id, mode)
+	return accounts.ShowInvoice(c.ctx(), c.Operator.DB, id, mode)
 }
 
 func (c *call) events() (p Page[timeline.Receipt], err error) {
@@ -94,8 +97,8 @@ func (c *call) events() (p Page[timeline.Receipt], err error) {
 	for i, s := range receipt.Statuses {
 		words[i] = string(s)
 	}
-	f := operator.Events{Object: c.QueryParam("object"), Account: c.QueryParam("account")}
-	f.ReasonCode, f.Source, f.Type = c.QueryParam("reason"), c.QueryParam("source"), c.QueryParam("type")
+	f := event.Filter{Object: c.QueryParam("object"), Account: c.QueryParam("account")}
+	f.ReasonCode, f.Source, f.Type = c.QueryParam("reason_code"), c.QueryParam("source"), c.QueryParam("type")
 	if f.Status, err = c.oneOf("status", words...); err != nil {
 		return p, err
 	}
@@ -114,29 +117,29 @@ func (c *call) events() (p Page[timeline.Receipt], err error) {
 		return p, err
 	}
 	f.Limit = limit + 1
-	found, err := operator.ListEvents(c.ctx(), c.Operator.DB, f)
+	found, err := event.List(c.ctx(), c.Operator.DB, f)
 	return page(found, limit, func(r timeline.Receipt) string { return r.ID }), err
 }
 
 func noCursor() error { return wrong("cursor: use the next of a page") }
 
-func (c *call) event() (*operator.Evidence, error) {
+func (c *call) event() (*event.Evidence, error) {
 	id, err := c.segment("id")
 	if err != nil {
 		return nil, err
 	}
-	return c.Operator.Examine(c.ctx(), id)
+	return event.Examine(c.ctx(), c.Operator, id)
 }
 
-// Payload is the payload of an event, masked or complete.
+// Payload is the payload of an event, either masked or complete.
 type Payload struct {
-	*operator.Body
-	// JSON is a payload in JSON, and Bytes any other payload. Both are absent if the payload cannot be masked.
+	*event.Body
+	// JSON is set if the payload is JSON, Bytes if it is not. Both are absent if the payload cannot be masked.
 	JSON  json.RawMessage `json:"payload,omitempty"`
 	Bytes []byte          `json:"payload_base64,omitempty"`
 }
 
-func payloadOf(b *operator.Body) *Payload {
+func payloadOf(b *event.Body) *Payload {
 	if json.Valid(b.Bytes) {
 		return &Payload{Body: b, JSON: b.Bytes}
 	}
@@ -148,7 +151,7 @@ func (c *call) payload() (*Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.Operator.ShowBody(c.ctx(), id)
+	b, err := event.ShowBody(c.ctx(), c.Operator, id)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +193,8 @@ func (c *call) tasks() (p Page[account.Task], err error) {
 	return page(found, limit, func(t account.Task) string { return t.Mode + "/" + t.Kind + "/" + t.Object }), err
 }
 
-// unclaimed lists unassigned money, oldest first. The list has no cursor, because assigned objects leave it.
-func (c *call) unclaimed() (p Page[billing.Money], err error) {
+// unassigned lists unassigned money, oldest first. The list has no cursor, because assigned objects leave it.
+func (c *call) unassigned() (p Page[billing.Money], err error) {
 	mode, err := c.oneOf("mode", "live", "test")
 	if err != nil {
 		return p, err
@@ -200,16 +203,16 @@ func (c *call) unclaimed() (p Page[billing.Money], err error) {
 	if err != nil {
 		return p, err
 	}
-	found, err := billing.New(c.Operator.DB).ListUnclaimed(c.ctx(), mode, 0, limit)
+	found, err := billing.New(c.Operator.DB).ListUnassigned(c.ctx(), mode, 0, limit)
 	return page(found, limit, nil), err
 }
 
-func (c *call) tasksAbout() (p Page[operator.ShownTask], err error) {
+func (c *call) tasksAbout() (p Page[task.Shown], err error) {
 	object, err := c.segment("id")
 	if err != nil {
 		return p, err
 	}
-	found, err := c.Operator.ShowTasks(c.ctx(), object)
+	found, err := task.Show(c.ctx(), c.Operator, object)
 	return page(found, len(found), nil), err
 }
 
@@ -222,7 +225,7 @@ func (c *call) jobs() (p Page[job.Job], err error) {
 	return page(found, limit, func(j job.Job) string { return j.ID }), err
 }
 
-func (c *call) job() (*operator.JobDetails, error) {
+func (c *call) job() (*jobs.Details, error) {
 	id, err := c.segment("id")
 	if err != nil {
 		return nil, err
@@ -235,10 +238,11 @@ func (c *call) job() (*operator.JobDetails, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Operator.ShowJob(c.ctx(), id, only, limit)
+	return jobs.Show(c.ctx(), c.Operator, id, only, limit)
 }
 
-// numbered returns the size of a page and the number of the last row before it, or 0 for the first page.
+// numbered returns the size of a page, and the number of the row that the page starts after. The number is 0 for the
+// first page.
 func (c *call) numbered() (limit int, olderThan int64, err error) {
 	if at := c.QueryParam("cursor"); at != "" {
 		if olderThan, err = strconv.ParseInt(at, 10, 64); err != nil || olderThan < 1 {

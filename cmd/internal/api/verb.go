@@ -7,13 +7,16 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/parameter"
 )
 
-// deciding returns the routes of the verbs.
+// deciding returns the routes for the verbs.
 func deciding() []route {
 	all := []route{{http.MethodPost, "/jobs", readers, []string{"dry_run"}, (*call).startJob}}
-	for _, v := range operator.Verbs() {
+	for _, v := range operator.Verbs {
 		if path := verbPath(v); path != "" {
 			all = append(all, route{http.MethodPost, path, v.Rights(), []string{"dry_run"},
 				func(c *call) error { return c.decide(v) }})
@@ -22,33 +25,31 @@ func deciding() []route {
 	return all
 }
 
-// verbPath returns the path of a verb. "events retry" has /events/{id}/retry, and "pause sink" /sinks/{id}/pause. A
-// verb that needs an earlier comparison, such as reconcile, has no route and returns "".
-func verbPath(v operator.Verb) string {
+// verbPath returns the path of a verb: /events/{id}/retry for "events retry". It returns "" for a verb that requires an
+// earlier comparison, such as reconcile, because the API has no route for it.
+func verbPath(v decide.Verb) string {
 	switch v.Name {
-	case operator.VerbReveal:
+	case event.Reveal.Name:
 		return "/events/{id}/reveal"
-	case operator.VerbRevealLetters:
-		return "/events/{id}/reveal-letters"
-	case operator.VerbRevealRejection:
+	case event.RevealEmails.Name:
+		return "/events/{id}/reveal-emails"
+	case rejection.Reveal.Name:
 		return "/rejections/{id}/reveal"
-	case operator.VerbRelease:
+	case event.Release.Name:
 		return "/events/{id}/release-effects"
 	}
 	switch words := strings.Fields(v.Command); {
 	case len(words) == 0:
 		return ""
-	case len(words) == 1: // export and forget
+	case len(words) == 1: // the verbs export and forget
 		return "/customers/{id}/" + words[0]
-	case words[0] == "pause" || words[0] == "resume":
-		return "/" + words[1] + "s/{id}/" + words[0]
 	default:
 		return "/" + words[0] + "/{id}/" + words[1]
 	}
 }
 
-// decide makes a decision or previews it.
-func (c *call) decide(v operator.Verb) error {
+// decide executes a verb or previews it.
+func (c *call) decide(v decide.Verb) error {
 	target, err := c.segment("id")
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (c *call) decide(v operator.Verb) error {
 	if err != nil {
 		return err
 	}
-	d := operator.Decision{Verb: v.Name, Target: target, By: c.person, Request: key}
+	d := decide.Decision{Verb: v.Name, Target: target, By: c.person, Request: key}
 	if err := c.arguments(v, &d, dry == "true"); err != nil {
 		return err
 	}
@@ -85,22 +86,22 @@ func (c *call) decide(v operator.Verb) error {
 
 // RefusedRequest is a complete rejected request.
 type RefusedRequest struct {
-	*operator.Rejection
+	*rejection.Shown
 	Body []byte `json:"body_base64"`
 }
 
-// shown converts the result of a verb for the API. Programs get bytes where people get text.
+// shown converts the result of a verb for the API: fields that are text for people become bytes for programs.
 func shown(result any) any {
 	switch r := result.(type) {
-	case *operator.Body:
+	case *event.Body:
 		return payloadOf(r)
-	case *operator.Rejection:
+	case *rejection.Shown:
 		return &RefusedRequest{r, r.Body}
 	}
 	return result
 }
 
-// body parses the request body: an object of strings with the known names.
+// body parses the request body. The body must be a JSON object with string values and only the known names.
 func (c *call) body(known ...string) (given map[string]string, err error) {
 	body, err := io.ReadAll(c.Request().Body)
 	switch {
@@ -111,7 +112,7 @@ func (c *call) body(known ...string) (given map[string]string, err error) {
 	}
 	if kind, _, _ := mime.ParseMediaType(c.Request().Header.Get("Content-Type")); len(body) > 2 &&
 		kind != "application/json" {
-		// Requiring JSON prevents cross-site requests by forms.
+		// An HTML form cannot send JSON, so this prevents cross-site requests.
 		return nil, problem(http.StatusUnsupportedMediaType, "no_json", "send the body as application/json")
 	}
 	if given, err = (parameter.Rule{Known: known}).Object(body); err != nil {
@@ -120,9 +121,9 @@ func (c *call) body(known ...string) (given map[string]string, err error) {
 	return given, nil
 }
 
-// arguments parses the body: why, and the flags of the verb by name.
-func (c *call) arguments(v operator.Verb, d *operator.Decision, dry bool) error {
-	known := []string{"why"}
+// arguments parses the body, which contains the reason and the flags of the verb by name.
+func (c *call) arguments(v decide.Verb, d *decide.Decision, dry bool) error {
+	known := []string{"reason"}
 	if v.Confirmable() {
 		known = append(known, "pending")
 	}
@@ -133,7 +134,7 @@ func (c *call) arguments(v operator.Verb, d *operator.Decision, dry bool) error 
 	if err != nil {
 		return err
 	}
-	d.Why, d.Confirms = given["why"], given["pending"]
+	d.Why, d.Confirms = given["reason"], given["pending"]
 	for _, f := range v.Flags {
 		*f.Value(&d.Args) = given[f.Name]
 		if f.Required && !dry && strings.TrimSpace(given[f.Name]) == "" {

@@ -14,7 +14,8 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
@@ -23,13 +24,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// post decides as an operator.
+// post makes a decision as an operator.
 func (s *served) post(path, id, query, body string, header ...string) answered {
 	s.t.Helper()
 	return s.ask(http.MethodPost, path, id, query, "operator", body, header...)
 }
 
-// A decision that is sent again is the same decision. A dry run decides nothing.
+// A repeated request is the same decision. A dry run decides nothing.
 func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -40,62 +41,62 @@ func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 		}
 		return n
 	}
-	note := func(key string) operator.Answer {
-		return want[operator.Answer](t, s.post("/tasks/{id}/note", "dp/1", "", `{"why":"called them","kind":"dispute"}`, "Idempotency-Key", key), http.StatusOK)
+	note := func(key string) decide.Answer {
+		return want[decide.Answer](t, s.post("/tasks/{id}/note", "dp/1", "", `{"reason":"called them","kind":"dispute"}`, "Idempotency-Key", key), http.StatusOK)
 	}
 	if first, again, other := note("k-1"), note("k-1"), note("k-2"); first.Repeated || !again.Repeated || other.Repeated || actions() != 2 || first.Who != "ada" || first.Request != "k-1" {
 		t.Errorf("%+v, %+v, %+v with %d actions; want two decisions", first, again, other, actions())
 	}
-	if p := want[Problem](t, s.post("/tasks/{id}/take", "dp/1", "", `{"why":"x"}`, "Idempotency-Key", "k-1"), 422); p.Code != "reused" || !strings.Contains(p.Detail, "belongs to note-task of dp/1") {
+	if p := want[Problem](t, s.post("/tasks/{id}/take", "dp/1", "", `{"reason":"x"}`, "Idempotency-Key", "k-1"), 422); p.Code != "reused" || !strings.Contains(p.Detail, "belongs to note-task of dp/1") {
 		t.Errorf("a key of another verb: %+v", p)
 	}
-	for path, id := range map[string]string{"/events/{id}/run": "evt_3", "/sources/{id}/pause": "stripe", "/events/{id}/cancel": "evt_2"} {
-		p := want[operator.Preview](t, s.post(path, id, "dry_run=true", ""), http.StatusOK)
+	for path, id := range map[string]string{"/events/{id}/start": "evt_3", "/sources/{id}/pause": "stripe", "/events/{id}/cancel": "evt_2"} {
+		p := want[decide.Preview](t, s.post(path, id, "dry_run=true", ""), http.StatusOK)
 		if (p.Refused != "") != (id == "evt_2") || actions() != 2 {
 			t.Errorf("a dry run of %s: %+v, with %d actions", path, p, actions())
 		}
 	}
-	ran := want[operator.Answer](t, s.post("/events/{id}/run", "evt_3", "", `{"why":"wanted after all"}`), http.StatusOK)
+	ran := want[decide.Answer](t, s.post("/events/{id}/start", "evt_3", "", `{"reason":"wanted after all"}`), http.StatusOK)
 	var status string
 	if err := s.db.QueryRow(t.Context(), `select status from receipts where event_id = 'evt_3'`).Scan(&status); err != nil || status != "received" || actions() != 3 {
 		t.Errorf("%+v: it is %s (%v), with %d actions", ran, status, err, actions())
 	}
 }
 
-// taking is a Temporal that takes the runs of jobs.
-type taking struct{ operator.Temporal }
+// taking is a Temporal that accepts the runs of jobs.
+type taking struct{ decide.Temporal }
 
 func (taking) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
 	return nil, nil
 }
 
-// A program decides about many: it sees what that would do, and says how many they were.
+// A program decides about many events: it reads the preview, and confirms their number.
 func TestJobs_StartedByFilter(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec(world...)
 	s.operator.Temporal = taking{}
 	asked := func(more string) string { return `{"verb":"retry","status":"dead","source":"stripe"` + more + `}` }
-	dry := want[operator.JobPreview](t, s.post("/jobs", "", "dry_run=true", asked("")), http.StatusOK)
+	dry := want[job.Preview](t, s.post("/jobs", "", "dry_run=true", asked("")), http.StatusOK)
 	if dry.Count != 1 || dry.Events[0].EventID != "evt_1" || dry.Previewed != 1 {
 		t.Errorf("a dry run: %+v", dry)
 	}
 	for body, code := range map[string]string{
-		asked(`,"why":"x"`): "count", asked(`,"why":"x","count":"2"`): "count", asked(`,"count":"1"`): "invalid",
-		asked(`,"why":"x","count":"1","rate":"1000"`): "invalid", asked(`,"why":"x","count":"1","since":"1h"`): "invalid",
-		`{"verb":"retry","status":"processed","why":"x","count":"1"}`: "invalid", `{"verb":"pause-sink","status":"dead","why":"x","count":"1"}`: "invalid",
+		asked(`,"reason":"x"`): "count", asked(`,"reason":"x","count":"2"`): "count", asked(`,"count":"1"`): "invalid",
+		asked(`,"reason":"x","count":"1","rate":"1000"`): "invalid", asked(`,"reason":"x","count":"1","since":"1h"`): "invalid",
+		`{"verb":"retry","status":"processed","reason":"x","count":"1"}`: "invalid", `{"verb":"pause-sink","status":"dead","reason":"x","count":"1"}`: "invalid",
 	} {
 		if got := s.post("/jobs", "", "", body); got.StatusCode < 400 || want[Problem](t, got, got.StatusCode).Code != code {
 			t.Errorf("%s: %d, %s; want %s", body, got.StatusCode, got.body, code)
 		}
 	}
-	whole := asked(`,"why":"finance is back","count":"1"`)
+	whole := asked(`,"reason":"finance is back","count":"1"`)
 	if got := s.ask(http.MethodPost, "/jobs", "", "", "viewer", whole); got.StatusCode != http.StatusForbidden {
 		t.Errorf("a viewer starts a job: %d", got.StatusCode)
 	}
-	first := want[operator.Answer](t, s.post("/jobs", "", "", whole, "Idempotency-Key", "night"), http.StatusOK)
-	s.exec(`update receipts set status = 'processed' where event_id = 'evt_1'`) // the job has done its work
-	again := want[operator.Answer](t, s.post("/jobs", "", "", whole, "Idempotency-Key", "night"), http.StatusOK)
+	first := want[decide.Answer](t, s.post("/jobs", "", "", whole, "Idempotency-Key", "night"), http.StatusOK)
+	s.exec(`update receipts set status = 'processed' where event_id = 'evt_1'`) // the job is complete
+	again := want[decide.Answer](t, s.post("/jobs", "", "", whole, "Idempotency-Key", "night"), http.StatusOK)
 	if first.Target != "night" || first.Repeated || !again.Repeated {
 		t.Errorf("%+v, and again %+v", first, again)
 	}
@@ -104,7 +105,8 @@ func TestJobs_StartedByFilter(t *testing.T) {
 	}
 }
 
-// The API accepts a decision for two persons from the first, does it for the second, and refuses it to a token.
+// If a decision requires two people, the API stores the first request, executes the second, and rejects requests with a
+// token.
 func TestDecide_TwoPersons_Accepted(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -119,12 +121,12 @@ func TestDecide_TwoPersons_Accepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.exec(`update receipts set status = 'needs_review', reason = 'id_collision: x'`)
-	made := want[operator.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"why":"x","role":"finance","expires":"90d","networks":"all"}`), http.StatusOK)
+	made := want[decide.Answer](t, s.ask(http.MethodPost, "/tokens/{id}/new", "shop", "", "admin", `{"reason":"x","role":"finance","expires":"90d","networks":"all"}`), http.StatusOK)
 	approve := func(role, pending string, header ...string) answered {
 		t.Helper()
-		body := `{"why":"I know both"}`
+		body := `{"reason":"I know both"}`
 		if pending != "" {
-			body = `{"why":"I know both","pending":"` + pending + `"}`
+			body = `{"reason":"I know both","pending":"` + pending + `"}`
 		}
 		return s.ask(http.MethodPost, "/events/{id}/approve", "evt_1", "", role, body, header...)
 	}
@@ -132,26 +134,26 @@ func TestDecide_TwoPersons_Accepted(t *testing.T) {
 	if p := want[Problem](t, approve("", "", "Authorization", bearer), http.StatusConflict); !strings.Contains(p.Detail, "sign in to the console") {
 		t.Errorf("a token: %+v", p)
 	}
-	first := want[operator.Answer](t, approve("finance", "", "Idempotency-Key", "k-1"), http.StatusAccepted)
-	listed := want[Page[pending.Decision]](t, s.get("/pending", "", ""), http.StatusOK)
+	first := want[decide.Answer](t, approve("finance", "", "Idempotency-Key", "k-1"), http.StatusAccepted)
+	listed := want[Page[pending.Decision]](t, s.get("/approvals", "", ""), http.StatusOK)
 	if first.Pending == nil || len(listed.Items) != 1 || listed.Items[0].ID != first.Pending.ID {
 		t.Errorf("ada: %+v, listed %+v", first, listed)
 	}
 	if p := want[Problem](t, approve("finance", "", "Name", "bob"), http.StatusConflict); !strings.Contains(p.Detail, "confirm that decision (pending "+first.Pending.ID) {
 		t.Errorf("bob, who confirms nothing: %+v", p)
 	}
-	// The key of a request belongs to the person: bob's is another one.
-	if second := want[operator.Answer](t, approve("finance", first.Pending.ID, "Name", "bob", "Idempotency-Key", "k-1"), http.StatusOK); second.Pending != nil || second.Who != "bob" {
+	// An idempotency key belongs to one person: bob's is another one.
+	if second := want[decide.Answer](t, approve("finance", first.Pending.ID, "Name", "bob", "Idempotency-Key", "k-1"), http.StatusOK); second.Pending != nil || second.Who != "bob" {
 		t.Errorf("bob: %+v", second)
 	}
 }
 
-// A refusal has the words of the command line, and choices that are requests which work.
+// A refusal has the text of the command line, and its choices are valid requests.
 func TestDecide_Refused_ChoicesWork(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec(world...)
-	p := want[Problem](t, s.post("/events/{id}/run", "evt_2", "", `{"why":"x"}`), http.StatusConflict)
+	p := want[Problem](t, s.post("/events/{id}/start", "evt_2", "", `{"reason":"x"}`), http.StatusConflict)
 	if p.Code != "refused" || !strings.HasPrefix(p.Detail, "evt_2 is processed") || len(p.Choices) != 1 || p.Choices[0].Post != "/api/v1/events/evt_2/replay" {
 		t.Fatalf("%+v, want that it can be replayed", p)
 	}
@@ -159,18 +161,18 @@ func TestDecide_Refused_ChoicesWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made := want[operator.Preview](t, s.post("/events/{id}/replay", "evt_2", "dry_run=true", string(body)), http.StatusOK); made.Failed() {
+	if made := want[decide.Preview](t, s.post("/events/{id}/replay", "evt_2", "dry_run=true", string(body)), http.StatusOK); made.Failed() {
 		t.Errorf("the choice is refused: %+v", made)
 	}
-	p = want[Problem](t, s.post("/events/{id}/run", "evt_1", "", `{"why":"x"}`), http.StatusConflict)
+	p = want[Problem](t, s.post("/events/{id}/start", "evt_1", "", `{"reason":"x"}`), http.StatusConflict)
 	for _, c := range p.Choices {
-		if c.Post == "" || c.Body["why"] != "REASON" || strings.Contains(strings.Join(c.Command, " "), "--effect") != (c.Body["effect"] != "") {
+		if c.Post == "" || c.Body["reason"] != "REASON" || strings.Contains(strings.Join(c.Command, " "), "--effect") != (c.Body["effect"] != "") {
 			t.Errorf("%+v is no request", c)
 		}
 	}
 }
 
-// A verb refuses fields that it does not read.
+// A verb rejects fields that it does not use.
 func TestDecide_NotUnderstood(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -180,33 +182,33 @@ func TestDecide_NotUnderstood(t *testing.T) {
 		status     int
 		code       string
 	}{
-		{"/events/{id}/run", `{}`, 400, "invalid"}, {"/events/{id}/run", `{"why":"x","effekt":"y"}`, 400, "invalid"}, {"/events/{id}/run", `[1]`, 400, "invalid"},
-		{"/events/{id}/run", `{"why":1}`, 400, "invalid"}, {"/events/{id}/done", `{"why":"x"}`, 400, "invalid"}, {"/accounts/{id}/hold", `{"why":"x","mode":"dead"}`, 400, "invalid"},
-		{"/events/{id}/run", `{"why":"` + strings.Repeat("x", maxBody) + `"}`, 413, "too_large"}, {"/sinks/{id}/pause", `{"why":"x"}`, 404, "unknown"},
-		{"/jobs/{id}/pause", `{"why":"x"}`, 404, "unknown"},
+		{"/events/{id}/start", `{}`, 400, "invalid"}, {"/events/{id}/start", `{"reason":"x","effekt":"y"}`, 400, "invalid"}, {"/events/{id}/start", `[1]`, 400, "invalid"},
+		{"/events/{id}/start", `{"reason":1}`, 400, "invalid"}, {"/events/{id}/mark-done", `{"reason":"x"}`, 400, "invalid"}, {"/accounts/{id}/hold", `{"reason":"x","mode":"dead"}`, 400, "invalid"},
+		{"/events/{id}/start", `{"reason":"` + strings.Repeat("x", maxBody) + `"}`, 413, "too_large"}, {"/sinks/{id}/pause", `{"reason":"x"}`, 404, "unknown"},
+		{"/jobs/{id}/pause", `{"reason":"x"}`, 404, "unknown"},
 	} {
 		if p := want[Problem](t, s.post(c.path, "evt_3", "", c.body), c.status); p.Code != c.code {
 			t.Errorf("%s with %.40s: %+v, want %s", c.path, c.body, p, c.code)
 		}
 	}
 	for header, value := range map[string]string{"Content-Type": "text/plain", "Idempotency-Key": "a b"} {
-		if got := s.post("/events/{id}/run", "evt_3", "", `{"why":"x"}`, header, value); got.StatusCode < 400 || got.StatusCode > 415 {
+		if got := s.post("/events/{id}/start", "evt_3", "", `{"reason":"x"}`, header, value); got.StatusCode < 400 || got.StatusCode > 415 {
 			t.Errorf("with %s %s: answered %d", header, value, got.StatusCode)
 		}
 	}
-	if got := s.post("/events/{id}/run", "evt_3", "dry_run=perhaps", `{"why":"x"}`); got.StatusCode != 400 {
+	if got := s.post("/events/{id}/start", "evt_3", "dry_run=perhaps", `{"reason":"x"}`); got.StatusCode != 400 {
 		t.Errorf("a dry run, perhaps: answered %d", got.StatusCode)
 	}
 }
 
-// A payload is shown whole to who may reveal it, and that stands in the trail first.
+// A payload is shown unmasked with the permission to reveal it, after the audit trail contains that.
 func TestDecide_Reveal(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec(world...)
 	a := want[struct {
 		Result struct{ Payload struct{ Email string } }
-	}](t, s.ask(http.MethodPost, "/events/{id}/reveal", "evt_1", "", "reveal", `{"why":"the customer asks"}`), http.StatusOK)
+	}](t, s.ask(http.MethodPost, "/events/{id}/reveal", "evt_1", "", "reveal", `{"reason":"the customer asks"}`), http.StatusOK)
 	var actor string
 	if err := s.db.QueryRow(t.Context(), `select actor from operator_actions where action = 'reveal' and target = 'evt_1'`).Scan(&actor); err != nil || actor != "ada" || a.Result.Payload.Email != "ada@example.com" {
 		t.Errorf("%+v, revealed by %q (%v)", a, actor, err)
@@ -216,33 +218,37 @@ func TestDecide_Reveal(t *testing.T) {
 	}
 }
 
-// The preview of a claim shows the entry and changes nothing.
-func TestDecide_ClaimDryRun_ShowsTheEntry(t *testing.T) {
+// The preview of an assignment shows the entry and changes nothing. The preview and the decision warn about a new account.
+func TestDecide_Assign_PreviewAndWarning(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.unassigned("live", "pi_1", 1500)
-	got := want[operator.Preview](t, s.ask(http.MethodPost, "/money/{id}/claim", "pi_1", "dry_run=true", "finance", `{"account":"acme"}`), http.StatusOK)
+	got := want[decide.Preview](t, s.ask(http.MethodPost, "/payments/{id}/assign", "pi_1", "dry_run=true", "finance", `{"account":"acme"}`), http.StatusOK)
 	if got.Refused != "" || !slices.ContainsFunc(got.Effects, func(e workflows.PreviewedEffect) bool { return e.Key == "finance-export:stripe:live:pi_1" }) {
 		t.Errorf("the preview is %+v", got)
 	}
-	if list, err := billing.New(s.db).ListUnclaimed(t.Context(), "", 0, 10); err != nil || len(list) != 1 {
+	if list, err := billing.New(s.db).ListUnassigned(t.Context(), "", 0, 10); err != nil || len(list) != 1 {
 		t.Errorf("after the preview %+v, %v are unassigned, want the payment", list, err)
+	}
+	decided := want[decide.Answer](t, s.ask(http.MethodPost, "/payments/{id}/assign", "pi_1", "", "finance", `{"account":"acme","reason":"the bank's statement"}`), http.StatusAccepted)
+	if !strings.HasPrefix(got.Warning, "No event of account acme has arrived") || decided.Warning != got.Warning {
+		t.Errorf("the preview warns %q, the decision %q; want the same warning", got.Warning, decided.Warning)
 	}
 }
 
-// The API lists unassigned money with its amount, live and test mode apart.
-func TestMoney_Unassigned_Listed(t *testing.T) {
+// The API lists unassigned money with its amount, separately for live and test mode.
+func TestPayments_Unassigned_Listed(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.unassigned("live", "pi_1", 1500)
 	s.unassigned("test", "pi_2", 700)
 	for mode, id := range map[string]string{"live": "pi_1", "test": "pi_2"} {
-		got := want[Page[billing.Money]](t, s.get("/money", "", "mode="+mode), http.StatusOK)
+		got := want[Page[billing.Money]](t, s.get("/payments/unassigned", "", "mode="+mode), http.StatusOK)
 		if len(got.Items) != 1 || got.Items[0].ID != id || got.Items[0].Amount == 0 || got.Items[0].Currency != "usd" {
 			t.Errorf("%s: %+v, want %s", mode, got.Items, id)
 		}
 	}
-	if got := want[Page[billing.Money]](t, s.get("/money", "", ""), http.StatusOK); len(got.Items) != 2 {
+	if got := want[Page[billing.Money]](t, s.get("/payments/unassigned", "", ""), http.StatusOK); len(got.Items) != 2 {
 		t.Errorf("of both modes: %+v", got.Items)
 	}
 }

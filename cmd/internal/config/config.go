@@ -4,6 +4,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -11,11 +12,7 @@ import (
 
 // Config is the complete configuration, checked and with resolved references.
 type Config struct {
-	// Dev relaxes checks on a developer's machine: short secrets and placeholders are accepted. Only `pawl dev` sets
-	// it.
-	Dev bool `yaml:"dev"`
-	// Day is the length of a day for scheduled actions; default 24h. Only dev may shorten it.
-	Day time.Duration `yaml:"day" default:"24h"`
+	Dev Development `yaml:"dev"`
 	// Database is the Postgres DSN. It is a reference because it contains a password; default env:DATABASE_URL.
 	Database Ref      `yaml:"database" default:"env:DATABASE_URL"`
 	Temporal Temporal `yaml:"temporal"`
@@ -28,17 +25,25 @@ type Config struct {
 	Tracing Tracing           `yaml:"tracing"`
 	Sources map[string]Source `yaml:"sources"`
 	Sinks   Sinks             `yaml:"sinks"`
-	Mail    Mail              `yaml:"mail"`
-	// Consumers receive relayed events. Each source lists its consumers.
-	Consumers map[string]Consumer `yaml:"consumers"`
-	Notify    Notify              `yaml:"notify"`
-	Plans     Plans               `yaml:"plans"`
-	Policy    Policy              `yaml:"policy"`
-	Effects   Effects             `yaml:"effects"`
+	Email   Email             `yaml:"email"`
+	// Destinations receive the events of sources, as the provider sent them, and the events of pawl.
+	Destinations map[string]Destination `yaml:"destinations"`
+	Notify       Notify                 `yaml:"notify"`
+	Plans        Plans                  `yaml:"plans"`
+	Policy       Policy                 `yaml:"policy"`
+	Effects      Effects                `yaml:"effects"`
 
 	// Warnings lists usable but doubtful settings, e.g. a secret file that others can read, or two senders with the
 	// same secret.
 	Warnings Faults `yaml:"-"`
+}
+
+// Development configures pawl on a developer's machine. Only `pawl dev` writes it.
+type Development struct {
+	// Enabled relaxes checks: short secrets and placeholders are accepted.
+	Enabled bool `yaml:"enabled"`
+	// Day is the length of a day for scheduled actions. It may be shorter than 24 hours if Enabled is set.
+	Day time.Duration `yaml:"day" default:"24h"`
 }
 
 // API configures the API for programs.
@@ -63,8 +68,15 @@ type Ops struct {
 type Tracing struct {
 	// Endpoint is the OTLP/HTTP endpoint of the collector: http://host:4318.
 	Endpoint string `yaml:"endpoint" form:"url"`
-	// OneIn is the sampling: one of this many deliveries is traced.
-	OneIn int `yaml:"one_in" default:"100" min:"1"`
+	// SampleRatio is the share of deliveries that are traced, from 0 to 1.
+	SampleRatio float64 `yaml:"sample_ratio" default:"0.01" zero:"counts"`
+}
+
+func (t *Tracing) check(c *checker, _ string) {
+	if !(t.SampleRatio >= 0 && t.SampleRatio <= 1) {
+		c.bad("tracing.sample_ratio", fmt.Sprintf("is %v, not between 0 and 1", t.SampleRatio),
+			"write the share of traced deliveries, such as 0.01")
+	}
 }
 
 // Ingress is the public listener and its limits.
@@ -109,12 +121,10 @@ type Source struct {
 	Mode    webhook.Mode `yaml:"mode" oneof:"live test" fix:"write live or test, or leave it out"`
 	Secrets []Secret     `yaml:"secrets"`
 	// Events lists the accepted event types. If it is empty, every type with a flow is accepted, and every type if
-	// relay is set.
+	// a destination lists the source.
 	Events []string `yaml:"events"`
 	// Accounts selects the provider's accounts, or maps them to your accounts.
 	Accounts Accounts `yaml:"accounts"`
-	// Relay lists the consumers that receive the source's events, in addition to the flow of a type.
-	Relay []string `yaml:"relay"`
 	// AllowFrom, if set, lists the networks that may deliver. It does not replace the signature.
 	AllowFrom []Network `yaml:"allow_from"`
 	// Correlation is the location of the correlation ID in a delivery: a header, or a JSON pointer that begins with
@@ -131,9 +141,9 @@ type Source struct {
 	APIKey Ref `yaml:"api_key"`
 	// APIURL is the base URL of the API, or "" for the provider's own.
 	APIURL string `yaml:"api_url" form:"url"`
-	// APIRate limits the requests per second of all processes together. The default is a fifth of Stripe's limit,
+	// APIRateLimit limits the requests per second of all processes together. The default is a fifth of Stripe's limit,
 	// which leaves the rest to your own programs.
-	APIRate int `yaml:"api_rate" default:"20" min:"1" max:"100"`
+	APIRateLimit int `yaml:"api_rate_limit" default:"20" min:"1" max:"100"`
 	// Contract is the contract of the provider.
 	Contract webhook.Contract `yaml:"-"`
 }

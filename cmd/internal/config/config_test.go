@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -34,7 +35,7 @@ sources:
       - value: env:STRIPE
 sinks:
   workspaces: {url: "https://workspaces.example.com"}
-  finance: {url: "https://finance.example.com/v1", key_lifetime: 48h, effects: activity}
+  finance: {url: "https://finance.example.com/v1", key_lifetime: 48h, execution: activity}
   email: {address: "smtp.example.com:587", from: "Billing <billing@example.com>"}
 plans:
   prices: {price_pro: pro}
@@ -84,8 +85,8 @@ func TestLoad_Valid_DefaultsFilledIn(t *testing.T) {
 	if got := cfg.Temporal.TaskQueue; got != "pawl" {
 		t.Errorf("task_queue = %q, want pawl", got)
 	}
-	fin := cfg.Sinks.Finance
-	if fin.KeyLifetime != 48*time.Hour || fin.Effects != "activity" || fin.Timeout != 10*time.Second {
+	fin := cfg.Sinks["finance"]
+	if fin.KeyLifetime != 48*time.Hour || fin.Execution != "activity" || fin.Timeout != 10*time.Second {
 		t.Errorf("finance = %+v, want what the file says and the default time-out", fin)
 	}
 	set := cfg.Settings("stripe")
@@ -102,10 +103,10 @@ func TestLoad_BaseWithSlash_PathsFollowOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := cfg.Sinks.Workspaces.URL; got != "https://workspaces.example.com" {
+	if got := cfg.Sinks["workspaces"].URL; got != "https://workspaces.example.com" {
 		t.Errorf("sinks.workspaces.url = %q, want it without the slash", got)
 	}
-	if got := cfg.Sinks.Finance.URL; got != "https://finance.example.com/v1" {
+	if got := cfg.Sinks["finance"].URL; got != "https://finance.example.com/v1" {
 		t.Errorf("sinks.finance.url = %q, want it without the slashes", got)
 	}
 }
@@ -128,7 +129,7 @@ sources:
       - {label: b, value: env:NOT_SET}
       - {label: c, value: file:not-there}
 sinks:
-  workspaces: {url: "ftp://x", effects: sometimes}
+  workspaces: {url: "ftp://x", execution: sometimes}
   email: {address: nohost, from: nobody, guarantee: exactly_once}
 plans:
   prices: {price_pro: pro}
@@ -151,7 +152,7 @@ plans:
 		"sources.stripe.secrets[2].value": "NOT_SET is not set",
 		"sources.stripe.secrets[3].value": "cannot be read",
 		"sinks.workspaces.url":            "https://host/path",
-		"sinks.workspaces.effects":        "local or activity",
+		"sinks.workspaces.execution":      "local or activity",
 		"sinks.email.address":             "host:port",
 		"sinks.email.from":                "not an address",
 		"sinks.email.guarantee":           "at_most_once or at_least_once",
@@ -189,9 +190,12 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 	cases := []struct{ name, from, to, key, says string }{
 		{"unknown key", "provider: stripe", "provider: stripe\n    tolerence: 5m", "sources.stripe.tolerence", `did you mean "tolerance"?`},
 		{"no secrets", "    secrets:\n      - value: env:STRIPE\n", "", "sources.stripe.secrets", "nothing could be verified"},
-		{"internal event that is none", "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: [access.changed, invoice.payed]}]\n", "sinks.subscribers[0].types[1]", `"invoice.payed" is not an internal event`},
-		{"noun without a verb", "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: [invoice]}]\n", "sinks.subscribers[0].types[0]", "invoice.*"},
-		{"list for mapping", "sinks:\n", "sinks:\n  subscribers: {a: b}\n", "sinks.subscribers", "not a list"},
+		{"internal event that is none", "sinks:\n", "destinations: {crm: {url: 'https://crm.test', events: [access.changed, billing.invoice.payed]}}\nsinks:\n", "destinations.crm.events[1]", `"billing.invoice.payed" is not an event of pawl`},
+		{"noun without a verb", "sinks:\n", "destinations: {crm: {url: 'https://crm.test', events: [billing.invoice]}}\nsinks:\n", "destinations.crm.events[0]", "billing.*"},
+		{"list for mapping", "sinks:\n", "destinations: {crm: {url: 'https://crm.test', events: access.changed}}\nsinks:\n", "destinations.crm.events", "not a list"},
+		{"destination of nothing", "sinks:\n", "destinations: {crm: {url: 'https://crm.test'}}\nsinks:\n", "destinations.crm", "receives no events"},
+		{"unknown sink", "sinks:\n", "sinks:\n  crm: {url: 'https://crm.test'}\n", "sinks.crm", "write workspaces, finance, email, or move an endpoint for events to destinations"},
+		{"setting of the other protocol", "from: ", "url: 'https://mail.test', from: ", "sinks.email.url", "described by address, from, tls, username, password"},
 		{"duration without unit", "key_lifetime: 48h", "key_lifetime: 48", "sinks.finance.key_lifetime", "with its unit"},
 		{"mapping for value", "provider: stripe", "provider: {a: b}", "sources.stripe.provider", "single value"},
 		{"sink that is nowhere", `url: "https://finance.example.com/v1", `, "", "sinks.finance.url", "missing"},
@@ -207,14 +211,15 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 		{"port by another name", "database: env:DSN", "database: env:DSN\nops: {ingress: 'localhost:8080'}", "ops.ingress", "ingress.listen"},
 		{"Temporal's file missing", "database: env:DSN", "database: env:DSN\ntemporal: {config_file: not-there.toml}", "temporal.config_file", "not-there.toml"},
 		{"Temporal's UI is no URL", "database: env:DSN", "database: env:DSN\ntemporal: {ui_url: 'temporal.example.com'}", "temporal.ui_url", "not an http or https URL"},
-		{"negative wait", "from: ", "retries: {first: -1s}, from: ", "sinks.email.retries.first", "is -1s"},
-		{"no wait", "from: ", "retries: {max: 0}, from: ", "sinks.email.retries.max", "is 0s"},
-		{"no time for tries", "from: ", "retries: {for: 0s}, from: ", "sinks.email.retries.for", "is 0s"},
-		{"longest wait below the first", "from: ", "retries: {first: 10m, max: 1m}, from: ", "sinks.email.retries.max", "less than the first wait"},
-		{"no places", "from: ", "places: 0, from: ", "sinks.email.places", "is 0"},
-		{"too many places", "from: ", "places: 5000, from: ", "sinks.email.places", "write 1 to 1000"},
-		{"no rate", "from: ", "rate: 0, from: ", "sinks.email.rate", "is 0"},
-		{"less time than the first wait", "from: ", "retries: {first: 10m, for: 1m}, from: ", "sinks.email.retries.for", "less than the first wait"},
+		{"ratio above all", "database: env:DSN", "database: env:DSN\ntracing: {sample_ratio: 100}", "tracing.sample_ratio", "between 0 and 1"},
+		{"negative wait", "from: ", "retries: {initial_interval: -1s}, from: ", "sinks.email.retries.initial_interval", "is -1s"},
+		{"no wait", "from: ", "retries: {max_interval: 0}, from: ", "sinks.email.retries.max_interval", "is 0s"},
+		{"no time for tries", "from: ", "retries: {max_elapsed: 0s}, from: ", "sinks.email.retries.max_elapsed", "is 0s"},
+		{"longest wait below the first", "from: ", "retries: {initial_interval: 10m, max_interval: 1m}, from: ", "sinks.email.retries.max_interval", "less than initial_interval"},
+		{"no concurrency", "from: ", "max_concurrency: 0, from: ", "sinks.email.max_concurrency", "is 0"},
+		{"too many concurrency", "from: ", "max_concurrency: 5000, from: ", "sinks.email.max_concurrency", "write 1 to 1000"},
+		{"no rate", "from: ", "rate_limit: 0, from: ", "sinks.email.rate_limit", "is 0"},
+		{"less time than the first wait", "from: ", "retries: {initial_interval: 10m, max_elapsed: 1m}, from: ", "sinks.email.retries.max_elapsed", "less than initial_interval"},
 		{"body beyond the budget", "database: env:DSN", "database: env:DSN\ningress: {body_limit: 65MiB}", "ingress.body_limit", "64 MiB"},
 		{"a source's body beyond the budget", "provider: stripe", "provider: stripe\n    body_limit: 1GiB", "sources.stripe.body_limit", "64 MiB"},
 		{"mail server without a host", "smtp.example.com:587", ":587", "sinks.email.address", "host"},
@@ -244,28 +249,31 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 	}
 }
 
-// A subscriber can ask for every internal event that the description of sinks names.
-func TestLoad_SubscribersTypes_AllThatAreDescribed(t *testing.T) {
+// A destination can ask for every internal event that the description of sinks names.
+func TestLoad_DestinationEvents_AllThatAreDescribed(t *testing.T) {
 	t.Parallel()
 	described, err := os.ReadFile("../../../docs/sinks.openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var types []string
-	for _, line := range regexp.MustCompile(`News:\n +type: object\n +description: (.*)`).FindAllStringSubmatch(string(described), -1) {
+	for _, line := range regexp.MustCompile(`Event:\n +type: object\n +description: (.*)`).FindAllStringSubmatch(string(described), -1) {
 		for _, name := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(line[1], -1) {
-			noun, _, _ := strings.Cut(name[1], ".")
-			types = append(types, name[1], noun+".*")
+			for _, t := range []string{name[1], name[1][:strings.LastIndexByte(name[1], '.')] + ".*"} {
+				if !slices.Contains(types, t) {
+					types = append(types, t)
+				}
+			}
 		}
 	}
-	if len(types) < 20 {
+	if len(types) < 15 {
 		t.Fatalf("found only %q", types)
 	}
-	c, err := load(t, strings.Replace(valid, "sinks:\n", "sinks:\n  subscribers: [{name: crm, url: 'https://crm.test', types: ["+strings.Join(types, ", ")+"]}]\n", 1))
+	c, err := load(t, valid+"destinations: {crm: {url: 'https://crm.test', events: ["+strings.Join(types, ", ")+"]}}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Sinks.Subscribers[0].Types; !slices.Equal(got, types) {
+	if got := c.Destinations["crm"].Events; !slices.Equal(got, types) {
 		t.Errorf("types %q, want %q", got, types)
 	}
 }
@@ -487,19 +495,19 @@ func TestDev_LoadAccepts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"pawl.yaml": string(config.Dev(config.DevParams{
+		"pawl.yaml": string(template.Dev(template.DevParams{
 			Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082", WorkerOps: "127.0.0.1:0",
 			WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002",
-			SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events", Consumer: "http://127.0.0.1:9004/relayed", StripeAPI: "http://127.0.0.1:9005/stripe",
-			Sources: []config.DevSource{{Provider: "github", Mode: webhook.Test}, {Provider: "shopify", Mode: webhook.Live}},
+			SMTP: "127.0.0.1:9003", EventsURL: "http://127.0.0.1:9004/events", RelayedURL: "http://127.0.0.1:9004/relayed", Relayed: "github, shopify", StripeAPI: "http://127.0.0.1:9005/stripe",
+			Sources: []template.DevSource{{Provider: "github", Mode: webhook.Test}, {Provider: "shopify", Mode: webhook.Live}},
 		})),
-		"database.url":       dsn,
-		"secrets/stripe":     longSecret,
-		"secrets/stripe-api": "rk_dev",
-		"secrets/github":     longSecret,
-		"secrets/shopify":    longSecret,
-		"secrets/consumer":   "whsec_" + base64.StdEncoding.EncodeToString([]byte(longSecret)),
-		"temporal.toml":      "[profile.default]\naddress = \"127.0.0.1:7233\"\nnamespace = \"pawl\"\n",
+		"database.url":        dsn,
+		"secrets/stripe":      longSecret,
+		"secrets/stripe-api":  "rk_dev",
+		"secrets/github":      longSecret,
+		"secrets/shopify":     longSecret,
+		"secrets/destination": "whsec_" + base64.StdEncoding.EncodeToString([]byte(longSecret)),
+		"temporal.toml":       "[profile.default]\naddress = \"127.0.0.1:7233\"\nnamespace = \"pawl\"\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -509,18 +517,18 @@ func TestDev_LoadAccepts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !cfg.Dev || cfg.Sources["stripe"].Mode != "" || len(cfg.Warnings) != 0 {
-		t.Errorf("dev %v, mode %q, warnings %v; want dev, both modes, no warnings", cfg.Dev, cfg.Sources["stripe"].Mode, cfg.Warnings)
+	if !cfg.Dev.Enabled || cfg.Sources["stripe"].Mode != "" || len(cfg.Warnings) != 0 {
+		t.Errorf("dev %v, mode %q, warnings %v; want dev, both modes, no warnings", cfg.Dev.Enabled, cfg.Sources["stripe"].Mode, cfg.Warnings)
 	}
-	if cfg.Mail.Settle > time.Second {
-		t.Errorf("letters wait %s, want no longer than a moment", cfg.Mail.Settle)
+	if cfg.Email.Delay > time.Second {
+		t.Errorf("e-mails wait %s, want no longer than a moment", cfg.Email.Delay)
 	}
 	if got, want := cfg.Sources["stripe"].URL, "http://127.0.0.1:8080/hooks/stripe"; got != want {
 		t.Errorf("source URL = %q, want %q", got, want)
 	}
 	for name, mode := range map[string]webhook.Mode{"github": webhook.Test, "shopify": webhook.Live} {
-		if got := cfg.Sources[name]; got.Mode != mode || !slices.Equal(got.Relay, []string{"sandbox"}) {
-			t.Errorf("source %s: mode %q, relayed to %q; want %s, to the sandbox", name, got.Mode, got.Relay, mode)
+		if got := cfg.Sources[name]; got.Mode != mode || !slices.Equal(cfg.DestinationsOf(name), []string{"relayed"}) {
+			t.Errorf("source %s: mode %q, relayed to %q; want %s, to the sandbox", name, got.Mode, cfg.DestinationsOf(name), mode)
 		}
 	}
 	opts, err := cfg.Temporal.ClientOptions()
@@ -566,7 +574,7 @@ func FuzzLoad(f *testing.F) {
 
 func TestLoad_KeysThatStandTwice_BesideAllElse(t *testing.T) {
 	t.Parallel()
-	_, err := load(t, "dev: true\nsources:\n  stripe: {provider: nope}\n  stripe: {provider: stripe}\ndev: false\nbogus: 1\n")
+	_, err := load(t, "dev: {enabled: true}\nsources:\n  stripe: {provider: nope}\n  stripe: {provider: stripe}\ndev: {enabled: false}\nbogus: 1\n")
 	var faults config.Faults
 	if !errors.As(err, &faults) {
 		t.Fatalf("Load() = %v, want faults", err)

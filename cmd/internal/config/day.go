@@ -13,26 +13,26 @@ const shortestDay = time.Second
 const leastSettle = 10 * time.Second
 
 func (c *checker) day() {
-	d := c.cfg.Day
+	d := c.cfg.Dev.Day
 	switch {
-	case d != day && !c.cfg.Dev:
-		c.bad("day", "is only for pawl dev: everywhere else a day has 24 hours", "remove it")
+	case d != day && !c.cfg.Dev.Enabled:
+		c.bad("dev.day", "is only for pawl dev: everywhere else a day has 24 hours", "remove it")
 	case d < shortestDay || d > day:
-		c.bad("day", fmt.Sprintf("%s is not between %s and 24h", d, shortestDay),
+		c.bad("dev.day", fmt.Sprintf("%s is not between %s and 24h", d, shortestDay),
 			"write the length of a day, such as 2s")
 	}
 }
 
 // Lasts returns the real duration of a policy's time. It is shorter if days are shortened.
 func (c *Config) Lasts(d time.Duration) time.Duration {
-	if c.Day == day || c.Day == 0 {
+	if c.Dev.Day == day || c.Dev.Day == 0 {
 		return d
 	}
-	return time.Duration(float64(d) / float64(day) * float64(c.Day))
+	return time.Duration(float64(d) / float64(day) * float64(c.Dev.Day))
 }
 
 // Settles returns the wait for a missing event. It has a minimum, because deliveries take real time even if days are
 // shortened.
 func (c *Config) Settles() time.Duration {
-	return max(c.Lasts(c.Policy.Settle), min(c.Policy.Settle, leastSettle))
+	return max(c.Lasts(c.Policy.SubscriptionWait), min(c.Policy.SubscriptionWait, leastSettle))
 }

@@ -89,6 +89,10 @@ func (d *decoder) object(n ast.Node, v reflect.Value, key string, line int) {
 	names := fieldNames(v.Type())
 	d.pairs(n, key, line, func(name, sub string, value ast.Node) {
 		i, ok := names[name]
+		if problem, fix, found := retired(sub); !ok && found {
+			d.fault(sub, d.lines[sub], problem, fix)
+			return
+		}
 		if !ok {
 			d.fault(sub, d.lines[sub], "is not a known key", suggest(name, names))
 			return
@@ -105,6 +109,10 @@ func (d *decoder) pairs(n ast.Node, key string, line int, each func(name, sub st
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{m}
 	default:
+		if problem, fix, found := retired(key); found {
+			d.fault(key, line, problem, fix)
+			return
+		}
 		d.fault(key, line, "is not a mapping", "write \"name: value\" pairs, indented below it")
 		return
 	}
@@ -169,6 +177,11 @@ func parse(v reflect.Value, text string) (problem, fix string, err error) {
 		i, err = strconv.ParseInt(text, 10, 32)
 		fix = "write a whole number"
 		v.SetInt(i)
+	case v.Kind() == reflect.Float64:
+		var f float64
+		f, err = strconv.ParseFloat(text, 64)
+		fix = "write a number such as 0.01"
+		v.SetFloat(f)
 	default:
 		panic("config: cannot parse a field of type " + v.Type().String())
 	}

@@ -18,7 +18,7 @@ func (c *checker) exposed() {
 		c.warn("ingress.limits.trusted_proxies", "is empty, but ingress.public_url is https, so a proxy terminates TLS: all forwarded requests count as one sender",
 			"write the proxy's network")
 	}
-	if c.cfg.Dev {
+	if c.cfg.Dev.Enabled {
 		return
 	}
 	c.databaseInClear()
@@ -93,7 +93,7 @@ func (c *checker) linkLocal(key, raw string) {
 // inClear warns of a URL with a password, and of a token that is sent in clear text.
 func (c *checker) inClear(key, raw string, token Ref) {
 	u, err := url.Parse(raw)
-	if err != nil || c.cfg.Dev {
+	if err != nil || c.cfg.Dev.Enabled {
 		return // already a fault, or never sent over the network
 	}
 	if _, given := u.User.Password(); given {

@@ -56,7 +56,7 @@ func (c checker) parse(content []byte) (*Config, error) {
 	if len(file.Docs) == 1 && len(bytes.TrimSpace(content)) > 0 {
 		c.decode(file.Docs[0].Body, reflect.ValueOf(c.cfg).Elem(), "")
 	}
-	or(&c.cfg.Sinks.Email.Timeout, emailTimeout)
+	c.cfg.Sinks.complete()
 	walk(reflect.ValueOf(c.cfg).Elem(), "", c.setting)
 	c.cfg.setDefaults()
 	c.check()
@@ -84,7 +84,7 @@ func syntaxFault(err error) Fault {
 
 // setDefaults sets defaults that depend on other settings.
 func (c *Config) setDefaults() {
-	c.Temporal.fileOnly = c.Dev && c.Temporal.ConfigFile != ""
+	c.Temporal.fileOnly = c.Dev.Enabled && c.Temporal.ConfigFile != ""
 	or(&c.Ingress.Limits.PerSource.Burst, c.Ingress.Limits.PerSource.PerSecond)
 	or(&c.Ingress.Limits.PerAddress.Burst, c.Ingress.Limits.PerAddress.PerSecond)
 	for name, s := range c.Sources {
@@ -97,12 +97,12 @@ func (c *Config) setDefaults() {
 		}
 		c.Sources[name] = s
 	}
-	for _, section := range c.Sinks.sections() {
-		section.of.setDefaults()
+	for name, s := range c.Sinks {
+		s.setDefaults(name)
 	}
-	for name, consumer := range c.Consumers {
-		consumer.Retries.setDefaults(0)
-		c.Consumers[name] = consumer
+	for name, d := range c.Destinations {
+		d.Retries.setDefaults(0)
+		c.Destinations[name] = d
 	}
 	for name, s := range c.Notify.Sinks {
 		s.Retries.setDefaults(0)

@@ -34,8 +34,8 @@ func (n *Notify) FinancialLike() []string {
 
 // NotifySink is a recipient of notifications.
 type NotifySink struct {
-	// Kind is "slack", "webhook" or "mail".
-	Kind string `yaml:"kind" oneof:"slack webhook mail"`
+	// Kind is "slack", "webhook" or "email".
+	Kind string `yaml:"kind" oneof:"slack webhook email"`
 	// Only is "pages" for a sink that gets only pages.
 	Only string `yaml:"only" oneof:"pages"`
 	// URL is a reference, because anybody who knows a Slack webhook's URL can post to it. Token is sent as a bearer
@@ -55,21 +55,21 @@ type NotifySink struct {
 const (
 	NotifySlack   = "slack"
 	NotifyWebhook = "webhook"
-	NotifyMail    = "mail"
+	NotifyEmail   = "email"
 )
 
 // NotifyPrefix is the prefix of a notification sink's name.
 const NotifyPrefix = "notify:"
 
-func (s NotifySink) sink(name string) Sink {
+func (s NotifySink) target(name string) Target {
 	with := "its URL is set"
-	if s.Kind == NotifyMail {
+	if s.Kind == NotifyEmail {
 		with = "it mails to " + s.To
 	}
-	return Sink{
+	return Target{
 		Name: NotifyPrefix + name, Key: "notify.sinks." + name,
 		// With one slot, notifications are sent one after the other.
-		Sending:     Sending{Timeout: s.Timeout, Retries: s.Retries, Bounds: Bounds{Places: 1}, Owner: s.Owner},
+		Sending:     Sending{Timeout: s.Timeout, Retries: s.Retries, Bounds: Bounds{MaxConcurrency: 1}, Owner: s.Owner},
 		Credentials: map[string]string{string(webhook.Live): with, string(webhook.Test): with}, Notify: &s,
 	}
 }
@@ -102,8 +102,8 @@ func (s *NotifySink) check(c *checker, key string) {
 	s.Retries.check(c, key, 0)
 	switch {
 	case s.Kind == "":
-		c.bad(key+".kind", "is missing", "write slack, webhook or mail")
-	case s.Kind == NotifyMail:
+		c.bad(key+".kind", "is missing", "write slack, webhook or email")
+	case s.Kind == NotifyEmail:
 		s.MailServer.check(c, key)
 		if _, err := mail.ParseAddress(s.To); err != nil {
 			c.bad(key+".to", fmt.Sprintf("%q is not an address", s.To), "write the recipient: on-call@example.com")

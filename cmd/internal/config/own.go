@@ -13,14 +13,15 @@ import (
 
 // Sections that `pawl dev` takes from a user's file: always ownRules, and with --real also ownWorld.
 var (
-	ownRules = []string{"plans", "policy", "mail"}
-	ownWorld = []string{"sources", "consumers", "sinks", "notify", "effects"}
+	ownRules = []string{"plans", "policy", "email"}
+	ownWorld = []string{"sources", "destinations", "sinks", "notify", "effects"}
 )
 
-// DevOf returns the configuration of `pawl dev` with sections of the user's file own, read from path: plans, policy
-// and mail. If world is set, it also takes sources, consumers, sinks, notify and effects, so that events come from
-// the provider and effects reach real systems. Relative paths in these sections still refer to the user's file.
-func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
+// MergeDev replaces sections of dev, the configuration of `pawl dev`, by the sections of own, the user's file at path:
+// plans, policy and email. If world is set, it also replaces sources, destinations, sinks, notify and effects, so that
+// events come from the provider and effects reach real systems. Relative paths in these sections still refer to the
+// user's file.
+func MergeDev(dev []byte, path string, own []byte, world bool) ([]byte, error) {
 	own = bytes.TrimPrefix(own, []byte(byteOrderMark))
 	if _, err := parser.ParseBytes(own, 0, parser.AllowDuplicateMapKey()); err != nil {
 		return nil, Faults{syntaxFault(err)}
@@ -33,7 +34,7 @@ func DevOf(p DevParams, path string, own []byte, world bool) ([]byte, error) {
 	if world {
 		taken = append(taken, ownWorld...)
 	}
-	merged, given := sections(Dev(p)), sections(own)
+	merged, given := sections(dev), sections(own)
 	for _, s := range given {
 		if !slices.Contains(taken, s.name) {
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 )
 
 const own = `# mine
@@ -16,7 +17,7 @@ sources:
 sinks:
   # ours
   workspaces: {url: "https://app.example.com", token: "file:secrets/token"}
-mail:
+email:
   templates: letters # beside this file
 plans:
   prices: {price_1ABC: gold}
@@ -24,10 +25,10 @@ plans:
     gold: [everything]
 `
 
-func devParams() config.DevParams {
-	return config.DevParams{
+func devParams() template.DevParams {
+	return template.DevParams{
 		Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082", WorkerOps: "127.0.0.1:0",
-		WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002", SMTP: "127.0.0.1:9003", Subscriber: "http://127.0.0.1:9004/events",
+		WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002", SMTP: "127.0.0.1:9003", EventsURL: "http://127.0.0.1:9004/events",
 	}
 }
 
@@ -41,7 +42,7 @@ func devOf(t *testing.T, content string, world bool) *config.Config {
 		}
 	}
 	file := filepath.Join(home, "pawl.yaml")
-	made, err := config.DevOf(devParams(), file, []byte(content), world)
+	made, err := config.MergeDev(template.Dev(devParams()), file, []byte(content), world)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,24 +65,24 @@ func devOf(t *testing.T, content string, world bool) *config.Config {
 	return cfg
 }
 
-func TestDevOf_Sandbox_OwnRulesAlone(t *testing.T) {
+func TestMergeDev_Sandbox_OwnRulesAlone(t *testing.T) {
 	t.Parallel()
 	cfg := devOf(t, own, false)
 	if cfg.Plans.Prices["price_1ABC"].Plan != "gold" || len(cfg.Plans.Prices) != 1 || len(cfg.Plans.Onboarding) != 0 {
 		t.Errorf("plans %+v, want those of the file", cfg.Plans)
 	}
-	if _, ok := cfg.Sources["stripe"]; !ok || cfg.Sinks.Workspaces.URL != "http://127.0.0.1:9001" || cfg.Database.Value() != dsn || !cfg.Dev {
+	if _, ok := cfg.Sources["stripe"]; !ok || cfg.Sinks["workspaces"].URL != "http://127.0.0.1:9001" || cfg.Database.Value() != dsn || !cfg.Dev.Enabled {
 		t.Errorf("sources %v, sinks %+v; want the sandbox", cfg.Sources, cfg.Sinks)
 	}
 }
 
-func TestDevOf_Real_OwnSourcesAndSinks(t *testing.T) {
+func TestMergeDev_Real_OwnSourcesAndSinks(t *testing.T) {
 	t.Parallel()
 	cfg := devOf(t, own, true)
 	if len(cfg.Sources) != 1 || cfg.Sources["payments"].Secrets[0].Value.Value() != longSecret {
 		t.Errorf("sources %+v, want that of the file", cfg.Sources)
 	}
-	if cfg.Sinks.Workspaces.URL != "https://app.example.com" || cfg.Sinks.Workspaces.Token.Value() != "t0ken" || cfg.Sinks.Finance.URL != "" {
+	if cfg.Sinks["workspaces"].URL != "https://app.example.com" || cfg.Sinks["workspaces"].Token.Value() != "t0ken" || cfg.Sinks["finance"].URL != "" {
 		t.Errorf("sinks %+v, want those of the file alone", cfg.Sinks)
 	}
 	if cfg.Database.Value() != dsn || cfg.Ingress.Listen != "127.0.0.1:8080" {
@@ -89,10 +90,10 @@ func TestDevOf_Real_OwnSourcesAndSinks(t *testing.T) {
 	}
 }
 
-func TestDevOf_NotToBeRead_Told(t *testing.T) {
+func TestMergeDev_NotToBeRead_Told(t *testing.T) {
 	t.Parallel()
 	for content, says := range map[string]string{"a: [": "not YAML", "plans: {}\n": "has no sources"} {
-		if _, err := config.DevOf(devParams(), "pawl.yaml", []byte(content), true); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := config.MergeDev(template.Dev(devParams()), "pawl.yaml", []byte(content), true); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", content, err, says)
 		}
 	}

@@ -9,16 +9,16 @@ import (
 
 // Policy contains the billing decisions that you can configure.
 type Policy struct {
-	// Grace is how long a past-due subscription still grants access. Stripe retries for two weeks.
-	Grace time.Duration `yaml:"grace" default:"21d" min:"0s" zero:"counts"`
-	// Notice is how long before the end of the grace period the customer is informed.
-	Notice time.Duration `yaml:"notice" default:"3d" min:"0s" zero:"counts"`
-	// Renewal is how long after the end of a period the next invoice may be paid.
-	Renewal time.Duration `yaml:"renewal" default:"4d" min:"0s" zero:"counts"`
-	// End defines until when an ended subscription grants access.
-	End string `yaml:"end" default:"at_once" oneof:"at_once period_end"`
-	// Cancel defines the effect of a cancellation in Temporal.
-	Cancel string `yaml:"cancel" default:"park" oneof:"park compensate"`
+	// PastDueGrace is how long a past-due subscription still grants access. Stripe retries for two weeks.
+	PastDueGrace time.Duration `yaml:"past_due_grace" default:"21d" min:"0s" zero:"counts"`
+	// AccessEndingNotice is how long before the end of the grace period the customer is informed.
+	AccessEndingNotice time.Duration `yaml:"access_ending_notice" default:"3d" min:"0s" zero:"counts"`
+	// RenewalGrace is how long after the end of a period the next invoice may be paid.
+	RenewalGrace time.Duration `yaml:"renewal_grace" default:"4d" min:"0s" zero:"counts"`
+	// OnSubscriptionEnd defines until when an ended subscription grants access.
+	OnSubscriptionEnd string `yaml:"on_subscription_end" default:"at_once" oneof:"at_once period_end"`
+	// OnWorkflowCancel defines the effect of a cancellation in Temporal.
+	OnWorkflowCancel string `yaml:"on_workflow_cancel" default:"park" oneof:"park compensate"`
 	// ZeroInvoices defines whether finance gets entries of 0.
 	ZeroInvoices string `yaml:"zero_invoices" default:"ignore" oneof:"ignore book"`
 	// FullRefund defines the access after a full refund of the newest paid invoice.
@@ -29,42 +29,43 @@ type Policy struct {
 	DisputeLost string `yaml:"dispute_lost" default:"keep" oneof:"keep end"`
 	// GrantPlanOn defines when a higher plan or more seats are granted.
 	GrantPlanOn string `yaml:"grant_plan_on" default:"change" oneof:"change payment"`
-	// Unknown defines the handling of an unmapped price or connected account.
-	Unknown string `yaml:"unknown" default:"ask" oneof:"ask leave"`
+	// OnUnknownPrice defines the handling of an unmapped price or connected account, and of an unknown currency.
+	OnUnknownPrice string `yaml:"on_unknown_price" default:"open_task" oneof:"open_task ignore"`
 	// Dunning lists the times of the reminders after the first failed attempt.
 	Dunning []time.Duration `yaml:"dunning" default:"0s 3d 7d 14d" min:"0s"`
-	// Account defines whether a Stripe customer without a named account becomes an account at once, or after Settle.
-	Account string `yaml:"account" default:"named" oneof:"named customer"`
-	// Apart is the minimum time between a failed attempt and a reminder.
-	Apart time.Duration `yaml:"apart" default:"1d" min:"0s" zero:"counts"`
-	// Settle is how long a paid invoice may be the only evidence of a subscription.
-	Settle time.Duration `yaml:"settle" default:"10m" min:"0s" zero:"counts"`
-	// Keep is how long the workspace of an account without access is kept.
-	Keep time.Duration `yaml:"keep" default:"30d" min:"0s" zero:"counts"`
+	// AccountFrom defines whether a Stripe customer without a named account becomes an account at once, or after
+	// SubscriptionWait.
+	AccountFrom string `yaml:"account_from" default:"named" oneof:"named customer"`
+	// DunningMinInterval is the minimum time between a failed attempt and a reminder.
+	DunningMinInterval time.Duration `yaml:"dunning_min_interval" default:"1d" min:"0s" zero:"counts"`
+	// SubscriptionWait is how long a paid invoice may be the only evidence of a subscription.
+	SubscriptionWait time.Duration `yaml:"subscription_wait" default:"10m" min:"0s" zero:"counts"`
+	// WorkspaceRetention is how long the workspace of an account without access is kept.
+	WorkspaceRetention time.Duration `yaml:"workspace_retention" default:"30d" min:"0s" zero:"counts"`
 	// AutoApply is the maximum number of affected accounts for an automatic change of billing rules that only
 	// completes the active ones.
 	AutoApply int `yaml:"auto_apply" default:"20" min:"0" zero:"counts"`
 	// Reconcile is the period in which each account is compared once with the provider's data; 0 disables it.
 	Reconcile time.Duration `yaml:"reconcile" default:"7d" min:"0s" zero:"counts"`
-	// Gaps defines the hourly handling of missing events.
-	Gaps string `yaml:"gaps" default:"file" oneof:"file report off"`
+	// Backfill defines the hourly handling of missing events.
+	Backfill string `yaml:"backfill" default:"auto" oneof:"auto report off"`
 	// Endpoint defines whether the webhook endpoints of the sources are monitored at their providers.
 	Endpoint string `yaml:"endpoint" default:"watch" oneof:"watch off"`
 	// FourEyes requires two people for decisions about live money.
 	FourEyes bool `yaml:"four_eyes"`
-	// Letters defines who sends each kind of e-mail.
-	Letters WhoWrites `yaml:"letters"`
+	// Emails defines who sends each kind of e-mail.
+	Emails EmailSenders `yaml:"emails"`
 }
 
-// WhoWrites selects the sender for each kind of e-mail: pawl, or Stripe, which can send its own.
-type WhoWrites struct {
+// EmailSenders selects the sender for each kind of e-mail: pawl, or Stripe, which can send its own.
+type EmailSenders struct {
 	Receipt string `yaml:"receipt" default:"pawl" oneof:"pawl stripe"`
 	Dunning string `yaml:"dunning" default:"pawl" oneof:"pawl stripe"`
 	Trial   string `yaml:"trial" default:"pawl" oneof:"pawl stripe"`
 }
 
 // off lists the e-mails that Stripe sends.
-func (w WhoWrites) off() (off []string) {
+func (w EmailSenders) off() (off []string) {
 	for _, kind := range []struct {
 		who   string
 		names []string
@@ -95,8 +96,8 @@ func (p *Policy) check(c *checker, _ string) {
 	if every := p.Reconcile; every%day != 0 {
 		c.bad("policy.reconcile", "is not in whole days", "write 7d, or 0s for never")
 	}
-	if p.FourEyes && p.Cancel == "compensate" {
-		c.bad("policy.cancel", "lets one person compensate live money with a click in Temporal, but policy.four_eyes requires two people",
+	if p.FourEyes && p.OnWorkflowCancel == "compensate" {
+		c.bad("policy.on_workflow_cancel", "lets one person compensate live money with a click in Temporal, but policy.four_eyes requires two people",
 			"write park")
 	}
 	steps := p.Dunning

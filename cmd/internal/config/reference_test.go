@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"bytes"
 	"encoding"
 	"fmt"
 	"maps"
@@ -70,6 +71,8 @@ func keys(t reflect.Type, at string, found map[string]bool) {
 			keys(field, name, found)
 		}
 	case scalar:
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Pointer:
+		keys(t.Elem().Elem(), at+".NAME", found)
 	case t.Kind() == reflect.Map:
 		keys(t.Elem(), at+".NAME", found)
 	case t.Kind() == reflect.Slice:
@@ -95,6 +98,7 @@ func TestReference_Defaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	content = bytes.ReplaceAll(content, []byte("`sinks.NAME."), []byte("`sinks.finance."))
 	told := regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| (?:`([^`]+)`|–) \\|").FindAllSubmatch(content, -1)
 	if len(told) < 25 {
 		t.Fatalf("found only %d defaults", len(told))
@@ -121,6 +125,10 @@ func TestReference_Defaults(t *testing.T) {
 // at returns the value of a key.
 func at(v reflect.Value, key string) reflect.Value {
 	for name := range strings.SplitSeq(key, ".") {
+		if v.Kind() == reflect.Map {
+			v = v.MapIndex(reflect.ValueOf(name)).Elem()
+			continue
+		}
 		field := reflect.Value{}
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			if f.Tag.Get("yaml") == name {

@@ -7,31 +7,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"time"
 )
-
-// EmailSink configures the SMTP server.
-type EmailSink struct {
-	// MailServer serves both modes, unless Live or Test is set: each of them then serves only its own mode.
-	MailServer `yaml:",inline"`
-	Live       *MailServer `yaml:"live"`
-	Test       *MailServer `yaml:"test"`
-	Sending    `yaml:",inline"`
-	// Guarantee is at_most_once or at_least_once, because SMTP cannot guarantee exactly once.
-	Guarantee string `yaml:"guarantee" default:"at_most_once" oneof:"at_most_once at_least_once"`
-	// KeyHeader is the header with which the relay deduplicates e-mails, or "" for a relay without such a header.
-	KeyHeader string `yaml:"key_header"`
-	// KeyLifetime is how long the relay remembers the value of KeyHeader.
-	KeyLifetime time.Duration `yaml:"key_lifetime" default:"12h" min:"1m"`
-}
-
-// forgets returns how long the relay remembers keys, or 0 without KeyHeader.
-func (s *EmailSink) forgets() time.Duration {
-	if s.KeyHeader == "" {
-		return 0
-	}
-	return s.KeyLifetime
-}
 
 // headerName lists the characters of a header name.
 const headerName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
@@ -50,36 +26,11 @@ type MailServer struct {
 	Password Ref    `yaml:"password"`
 }
 
-// Modes returns the server for each configured mode.
-func (s *EmailSink) Modes() map[string]MailServer {
-	return perMode(s.MailServer, s.Live, s.Test, func(m MailServer) bool { return m.Address != "" })
-}
-
-func (s *EmailSink) sink(name string) Sink {
-	credentials := map[string]string{}
-	for mode, m := range s.Modes() {
-		credentials[mode] = "no user is set"
-		if m.Username != "" {
-			credentials[mode] = "its user and password are set"
-		}
-	}
-	return Sink{
-		Name: name, Key: "sinks." + name, Sending: s.Sending, Credentials: credentials, PerMode: s.Live != nil ||
-			s.Test != nil, Email: s, KeyLifetime: s.forgets(),
-	}
-}
-
-func (s *EmailSink) setDefaults() { s.Retries.setDefaults(s.forgets()) }
-
-func (s *EmailSink) check(c *checker, key string) {
-	s.Retries.check(c, key, s.forgets())
+func (s *Sink) checkKeyHeader(c *checker, key string) {
 	own := slices.Contains(ownHeaders, textproto.CanonicalMIMEHeaderKey(s.KeyHeader))
 	if strings.Trim(s.KeyHeader, headerName) != "" || own {
 		c.bad(key+".key_header", fmt.Sprintf("%q is not the name of a header of the relay", s.KeyHeader),
 			"write the name from the documentation of the relay, such as Resend-Idempotency-Key")
-	}
-	if c.bothServed(key, s.Live != nil || s.Test != nil, "address", "from", "tls", "username", "password") {
-		s.MailServer.check(c, key)
 	}
 }
 
@@ -103,7 +54,8 @@ func (s *MailServer) check(c *checker, key string) {
 	case s.Username != "" && s.TLS == "none":
 		c.bad(key+".tls", "a password would be sent in clear text", "use starttls or implicit")
 	}
-	if host, _, err := net.SplitHostPort(s.Address); err == nil && s.TLS == "none" && !loopback(host) && !c.cfg.Dev {
+	host, _, err := net.SplitHostPort(s.Address)
+	if err == nil && s.TLS == "none" && !loopback(host) && !c.cfg.Dev.Enabled {
 		c.warn(key+".tls", "is none: e-mails and addresses are sent in clear text to "+host,
 			"use starttls or implicit")
 	}

@@ -6,22 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
-
-// HTTPSink configures an API that remembers idempotency keys.
-type HTTPSink struct {
-	// Endpoint serves both modes, unless Live or Test is set: each of them then serves only its own mode.
-	Endpoint `yaml:",inline"`
-	Live     *Endpoint `yaml:"live"`
-	Test     *Endpoint `yaml:"test"`
-	Sending  `yaml:",inline"`
-	// KeyLifetime is how long the sink remembers a key. Automatic retries end there, because a later retry could be
-	// applied twice. The default is the lifetime in Stripe's API, which many APIs have adopted.
-	KeyLifetime time.Duration `yaml:"key_lifetime" default:"24h" min:"0s"`
-	// Refusals lists responses that concern the customer. With an empty list, no response is a refusal.
-	Refusals []Refusal `yaml:"refusals" default:"402 422 451"`
-}
 
 // Endpoint configures an API.
 type Endpoint struct {
@@ -29,34 +14,6 @@ type Endpoint struct {
 	URL string `yaml:"url" form:"url"`
 	// Token, if set, is sent as a bearer token.
 	Token Ref `yaml:"token"`
-}
-
-// Modes returns the endpoint for each configured mode.
-func (s *HTTPSink) Modes() map[string]Endpoint {
-	return perMode(s.Endpoint, s.Live, s.Test, func(e Endpoint) bool { return e.URL != "" })
-}
-
-func (s *HTTPSink) sink(name string) Sink {
-	credentials := map[string]string{}
-	for mode, e := range s.Modes() {
-		credentials[mode] = "no token is set"
-		if e.Token.Value() != "" {
-			credentials[mode] = "its token is set"
-		}
-	}
-	return Sink{
-		Name: name, Key: "sinks." + name, Sending: s.Sending, KeyLifetime: s.KeyLifetime,
-		Credentials: credentials, PerMode: s.Live != nil || s.Test != nil, HTTP: s,
-	}
-}
-
-func (s *HTTPSink) setDefaults() {
-	for _, e := range []*Endpoint{&s.Endpoint, s.Live, s.Test} {
-		if e != nil {
-			e.URL = strings.TrimRight(e.URL, "/") // paths begin with a slash
-		}
-	}
-	s.Retries.setDefaults(s.KeyLifetime)
 }
 
 // Refusal matches a response that refuses the requested change for this customer. In the file it is a status, or a
@@ -73,13 +30,6 @@ func (r *Refusal) UnmarshalText(text []byte) (err error) {
 		return errors.New("write a status such as 422, or {status: 403, code: not_entitled}")
 	}
 	return nil
-}
-
-func (s *HTTPSink) check(c *checker, key string) {
-	s.Retries.check(c, key, s.KeyLifetime)
-	if c.bothServed(key, s.Live != nil || s.Test != nil, "url", "token") {
-		s.Endpoint.check(c, key)
-	}
 }
 
 func (e *Endpoint) check(c *checker, key string) {

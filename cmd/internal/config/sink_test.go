@@ -54,7 +54,7 @@ func TestLoad_NoSinkConfigured_NoneIsRequired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := len(cfg.Sinks.Workspaces.Modes()) + len(cfg.Sinks.Finance.Modes()) + len(cfg.Sinks.Email.Modes()); got != 0 {
+	if got := len(cfg.Sinks["workspaces"].Modes()) + len(cfg.Sinks["finance"].Modes()) + len(cfg.Sinks["email"].Modes()); got != 0 {
 		t.Errorf("%d modes have a sink, want none", got)
 	}
 }
@@ -98,16 +98,16 @@ sinks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := cfg.Sinks.Workspaces
+	w := cfg.Sinks["workspaces"]
 	if got := w.Modes(); len(got) != 2 || got["live"].URL != "https://w.example.com" || got["test"] != got["live"] || w.Owner != "platform@example.com" {
 		t.Errorf("workspaces %+v, want one endpoint for both modes", got)
 	}
-	f := cfg.Sinks.Finance.Modes()
+	f := cfg.Sinks["finance"].Modes()
 	if len(f) != 2 || f["live"].URL != "https://f.example.com" || f["live"].Token.Value() != "" ||
 		f["test"].URL != "https://f.example.com/staging" || f["test"].Token.Value() != "short" {
 		t.Errorf("finance %+v, want an endpoint for each mode", f)
 	}
-	if got := cfg.Sinks.Email.Modes(); len(got) != 1 || got["test"].Address != "box.test:25" || got["test"].TLS != "none" {
+	if got := cfg.Sinks["email"].Modes(); len(got) != 1 || got["test"].Address != "box.test:25" || got["test"].TLS != "none" {
 		t.Errorf("email %+v, want a server for test mode alone", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestLoad_Refusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := cfg.Sinks.Workspaces.Refusals; !slices.Equal(got, want) {
+		if got := cfg.Sinks["workspaces"].Refusals; !slices.Equal(got, want) {
 			t.Errorf("%q: refusals %v, want %v", refusals, got, want)
 		}
 	}

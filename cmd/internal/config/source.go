@@ -35,11 +35,11 @@ func (s *Source) check(c *checker, key string) {
 		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), suggest(s.Provider, c.providers))
 	}
 	s.Contract = provider.Contract
-	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev {
+	if s.Mode == "" && s.Provider == billing && !c.cfg.Dev.Enabled {
 		c.bad(key+".mode", "is missing: events of test mode must not affect live customers",
 			"write live or test, with one source per mode")
 	}
-	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev {
+	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev.Enabled {
 		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only",
 			fmt.Sprintf("remove it and use a secret of at least %d bytes", webhook.MinSecret))
 	}
@@ -48,12 +48,6 @@ func (s *Source) check(c *checker, key string) {
 			"write the header's name, or a pointer such as /data/object/metadata/order")
 	}
 	s.checkAccounts(c, key+".accounts")
-	for i, consumer := range s.Relay {
-		if _, ok := c.cfg.Consumers[consumer]; !ok {
-			c.bad(fmt.Sprintf("%s.relay[%d]", key, i), fmt.Sprintf("%q is not a consumer", consumer),
-				"add it under consumers, or correct the name")
-		}
-	}
 	if known {
 		c.options(key+".options", s.Options, provider)
 	}
@@ -185,7 +179,7 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 			continue
 		}
 		c.standIn(at+".value", []byte(s.Value.Value()))
-		if n < least && !c.cfg.Dev {
+		if n < least && !c.cfg.Dev.Enabled {
 			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n),
 				fmt.Sprintf("use one of at least %d, such as the provider generates", least))
 		}
@@ -195,7 +189,7 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 
 // standIn rejects a placeholder secret. On a developer's machine any secret is accepted.
 func (c *checker) standIn(key string, secret []byte) {
-	if err := webhook.CheckStandIn(secret); err != nil && !c.cfg.Dev {
+	if err := webhook.CheckStandIn(secret); err != nil && !c.cfg.Dev.Enabled {
 		c.bad(key, err.Error(), "")
 	}
 }
@@ -255,7 +249,7 @@ func (c *Config) Settings(name string) webhook.Settings {
 			NotBefore: secret.NotBefore, NotAfter: secret.NotAfter,
 		})
 	}
-	if c.Dev {
+	if c.Dev.Enabled {
 		set.Options = maps.Clone(set.Options)
 		if set.Options == nil {
 			set.Options = map[string]string{}

@@ -14,7 +14,7 @@ func TestLoad_APIKey_Faults(t *testing.T) {
 		return key, ok
 	}
 	for name, tt := range map[string]struct{ provider, keys, fault, warning string }{
-		"as it should be":     {"stripe", "api_key: env:LIVE, api_rate: 5", "", ""},
+		"as it should be":     {"stripe", "api_key: env:LIVE, api_rate_limit: 5", "", ""},
 		"a secret key":        {"stripe", "api_key: env:SECRET", "", "with all permissions"},
 		"of the other mode":   {"stripe", "api_key: env:TEST", "of the other mode", ""},
 		"a signing secret":    {"stripe", "api_key: env:WHSEC", "not a key of Stripe's API", ""},
@@ -23,7 +23,7 @@ func TestLoad_APIKey_Faults(t *testing.T) {
 		"another provider's":  {"github", "api_key: env:LIVE", "is for provider stripe only", ""},
 		"a URL and no key":    {"stripe", "api_url: \"http://127.0.0.1:1\"", "has no effect without api_key", ""},
 		"no URL":              {"stripe", "api_key: env:LIVE, api_url: stripe", "not an http or https URL", ""},
-		"more than they take": {"stripe", "api_key: env:LIVE, api_rate: 1000", "not between 1 and 100", ""},
+		"more than they take": {"stripe", "api_key: env:LIVE, api_rate_limit: 1000", "not between 1 and 100", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
@@ -48,7 +50,7 @@ func (s *Server) account(v *visit) error {
 	if err != nil {
 		return err
 	}
-	acc, err := operator.ShowAccount(v.ctx(), s.Operator.DB, id, v.Param("mode"))
+	acc, err := accounts.Show(v.ctx(), s.Operator.DB, id, v.Param("mode"))
 	if err != nil {
 		return err
 	}
@@ -59,9 +61,9 @@ func (s *Server) account(v *visit) error {
 			page.Parts = append(page.Parts, newTable(rows))
 		}
 	}
-	events := operator.Events{Account: acc.ID}
+	events := event.Filter{Account: acc.ID}
 	events.Limit = 20
-	found, err := operator.ListEvents(v.ctx(), s.Operator.DB, events)
+	found, err := event.List(v.ctx(), s.Operator.DB, events)
 	if err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ func (s *Server) account(v *visit) error {
 	if acc.Access.Held {
 		verb, does = "release-account", "gives back what the hold has taken"
 	}
-	d := operator.Decision{Verb: verb, Target: acc.ID, Args: operator.Args{Mode: acc.Mode}}
+	d := decide.Decision{Verb: verb, Target: acc.ID, Args: decide.Args{Mode: acc.Mode}}
 	page.Choices = allowed(v.person, []button{{Label: strings.ReplaceAll(verb, "-", " "), Does: does, Verb: verb,
 		Href: decideHref(d), Grave: !acc.Access.Held}})
 	return s.render(v, http.StatusOK, "account", acc.ID, page)

@@ -16,21 +16,21 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
 // Options configures a console. Token and API are optional.
 type Options struct {
 	Config   *config.Config
-	Operator *operator.Operator
+	Operator *decide.Operator
 	Log      *slog.Logger
 	// Page returns the URL of a run in the Temporal UI, or "" if no UI is configured.
 	Page func(workflowID, runID string) string
 	// Token authenticates the API token of a request from the address.
-	Token func(ctx context.Context, token, address string) (*operator.Person, error)
+	Token func(ctx context.Context, token, address string) (*decide.Person, error)
 	// API adds the routes below /api/v1 to a group. The function that it gets authenticates a request.
-	API func(*echo.Group, func(*http.Request) (*operator.Person, error)) error
+	API func(*echo.Group, func(*http.Request) (*decide.Person, error)) error
 }
 
 // Server serves the pages of the console.
@@ -71,7 +71,7 @@ func New(o Options) (*Server, error) {
 	if c.OIDC.Issuer != "" {
 		s.door.oidc = newProvider(c, s.door.secure)
 	}
-	if !c.SignsIn() && !o.Config.Dev {
+	if !c.SignsIn() && !o.Config.Dev.Enabled {
 		o.Log.Warn("nobody can sign in to the console: set console.users, console.oidc or console.proxy")
 	}
 	s.echo = echo.New()
@@ -115,7 +115,7 @@ func hostsOf(cfg *config.Config) (hosts []string) {
 			net.JoinHostPort("127.0.0.1", port))
 	case ip != nil && !ip.IsUnspecified():
 		hosts = append(hosts, net.JoinHostPort(host, port))
-	case len(hosts) == 0 && !cfg.Dev:
+	case len(hosts) == 0 && !cfg.Dev.Enabled:
 		return nil
 	}
 	return hosts

@@ -26,6 +26,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/operatortest"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -35,7 +36,8 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// stand is a console over a database of its own, without a Temporal. db is the owner's, role what the console works with.
+// stand is a console with its own database and without Temporal. db has the owner's role, and role is the console's
+// role.
 type stand struct {
 	t    *testing.T
 	db   *pgxpool.Pool
@@ -44,12 +46,12 @@ type stand struct {
 	url  string
 	auth *console.Users
 	// operator may be changed before the first request.
-	operator *operator.Operator
+	operator *decide.Operator
 }
 
 const password = "correct horse battery"
 
-// newStand serves a console whose configuration may be changed before.
+// newStand serves a console. change may edit its configuration.
 func newStand(t *testing.T, change func(*config.Config)) *stand {
 	t.Helper()
 	s := &stand{t: t, db: schematest.New(t), cfg: new(config.Config)}
@@ -62,9 +64,9 @@ func newStand(t *testing.T, change func(*config.Config)) *stand {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	s.role = schematest.As(t, s.db, schematest.Console)
 	worker := schematest.As(t, s.db, schematest.Worker)
-	o := &operator.Operator{DB: worker, Audit: audit.New(worker, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
+	o := &decide.Operator{Verbs: operator.Verbs, DB: worker, Audit: audit.New(worker, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
 		Outlook: func(context.Context) (workflows.Outlook, func(), error) { return nil, nil, errAway },
-		Places:  map[string][]string{operator.Source: {"stripe"}, operator.Sink: {"finance"}}}
+		Places:  map[string][]string{decide.Source: {"stripe"}, decide.Sink: {"finance"}}}
 	s.operator = o
 	operatortest.Serve(t, o)
 	server, err := console.New(console.Options{Config: s.cfg, Operator: operatortest.Console(s.role), Log: log,
@@ -78,8 +80,8 @@ func newStand(t *testing.T, change func(*config.Config)) *stand {
 	return s
 }
 
-// away is a Temporal that does not answer.
-type away struct{ operator.Temporal }
+// away is a Temporal that does not respond.
+type away struct{ decide.Temporal }
 
 var errAway = errors.New("temporal is away")
 
@@ -92,7 +94,7 @@ func (away) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (clien
 	return nil, errAway
 }
 
-// browser keeps cookies and follows no redirect.
+// browser stores cookies and follows no redirect.
 type browser struct {
 	*stand
 	http.Client
@@ -107,13 +109,13 @@ func (s *stand) browser() *browser {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// as is a browser in which a person of these roles has signed in. It adds the person, unless the file has one of that
-// name.
+// as returns a browser in which a person with these roles has signed in. It adds the person, unless the file has one of
+// that name.
 func (s *stand) as(name string, roles ...role.Role) *browser {
 	s.t.Helper()
 	found, err := s.auth.Named(name)
 	if err == nil && found == nil {
-		err = s.auth.Add(operator.Person{Name: name, Roles: roles}, password)
+		err = s.auth.Add(decide.Person{Name: name, Roles: roles}, password)
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -178,7 +180,7 @@ func (s *stand) count(sql string, args ...any) (n int) {
 	return n
 }
 
-// The walk is over all routes that there are: a new one is in it without being named.
+// The test covers all existing routes, including new ones.
 func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -193,15 +195,15 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 	}
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	for named, b := range browsers {
-		p := &operator.Person{Name: "x", Roles: []role.Role{named}}
+		p := &decide.Person{Name: "x", Roles: []role.Role{named}}
 		for _, r := range routes {
 			path := fill.ReplaceAllString(r.Path, "x")
-			if path == "/sign-out" { // it would end the walk
+			if path == "/sign-out" { // it would end the session
 				continue
 			}
 			for _, method := range methods {
 				as := method
-				if method == http.MethodHead { // answered as GET, without the body
+				if method == http.MethodHead { // the same as GET, without the body
 					as = http.MethodGet
 				}
 				served := false
@@ -217,7 +219,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 				case as != r.Method || r.Needs == "":
 				case named == "":
 					if got != http.StatusSeeOther {
-						t.Errorf("%s %s as nobody: %d", method, path, got)
+						t.Errorf("%s %s without a sign-in: %d", method, path, got)
 					}
 				case p.May(r.Needs) == (got == http.StatusForbidden):
 					t.Errorf("%s %s as %s: %d", method, path, named, got)
@@ -225,14 +227,14 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 			}
 		}
 	}
-	// Looking is not deciding: each verb has a right of its own, behind one route.
+	// Each verb requires its own permission, although all verbs have one route.
 	for named, b := range browsers {
 		if named == "" {
 			continue
 		}
-		p := &operator.Person{Roles: []role.Role{named}}
-		for _, v := range operator.Verbs() {
-			form := url.Values{"verb": {v.Name}, "target": {"x"}, "why": {"walk"}}
+		p := &decide.Person{Roles: []role.Role{named}}
+		for _, v := range operator.Verbs {
+			form := url.Values{"verb": {v.Name}, "target": {"x"}, "reason": {"walk"}}
 			for _, f := range v.Flags {
 				form.Set(f.Name, "x")
 			}
@@ -248,7 +250,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 	}
 }
 
-// An ID may have "%" and "/" in it, and is read once.
+// An ID may contain "%" and "/", and is decoded once.
 func TestSegment_EscapedID_ReadOnce(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -274,7 +276,7 @@ func TestSignIn_WrongNameAndWrongPassword_OneAnswer(t *testing.T) {
 		answers[token.ReplaceAllString(got.text, "")] = true
 	}
 	if len(answers) != 1 {
-		t.Error("a name that is there and one that is not have different answers")
+		t.Error("a known and an unknown name have different answers")
 	}
 }
 
@@ -355,7 +357,7 @@ func TestUsers_RemovedOrOtherRoles_AtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	ada := s.as("ada", role.Admin)
-	pause := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
+	pause := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "reason": {"test"}}
 	s.edit("ada:admin:", "ada:viewer:")
 	if got := ada.post("/decide", pause).StatusCode; got != http.StatusForbidden {
 		t.Errorf("with the role taken: %d", got)
@@ -380,13 +382,13 @@ func (s *stand) edit(old, new string) {
 	}
 }
 
-// A session ends when its password is replaced, also by the same one, and does not return with a name that was removed
-// and added.
+// A session ends when its password is replaced, even by the same one, and is not restored when a name is removed and
+// added again.
 func TestUsers_OtherPassword_SessionEnds(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	add := func(password string) {
-		if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
+		if err := s.auth.Add(decide.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -411,7 +413,7 @@ func TestRequests_OfOtherSitesAndHosts_Refused(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	ada := s.as("ada", role.Admin)
-	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
+	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "reason": {"test"}}
 	for name, header := range map[string]map[string]string{
 		"another origin":   {"Origin": "https://evil.example"},
 		"a cross-site one": {"Sec-Fetch-Site": "cross-site"},
@@ -437,7 +439,7 @@ func TestRequests_OfOtherSitesAndHosts_Refused(t *testing.T) {
 func TestAnswers_HeadersAndSize(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, func(c *config.Config) { c.Console.URL = "https://pawl.example" })
-	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
+	if err := s.auth.Add(decide.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
 		t.Fatal(err)
 	}
 	host := map[string]string{"Host": "pawl.example"}
@@ -498,16 +500,16 @@ func TestDecide_PreviewChangesNothing_TwiceIsOnce_NameIsVerified(t *testing.T) {
 	if shown.StatusCode != http.StatusOK || request == nil || s.count(`select count(*) from operator_actions`) != 0 {
 		t.Fatalf("preview: %d, %s", shown.StatusCode, shown.text)
 	}
-	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "request": {request[1]}, "who": {"uid:0(root)"}, "why": {"x"}}
+	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "request": {request[1]}, "who": {"uid:0(root)"}, "reason": {"x"}}
 	if got := ada.post("/decide", form); got.StatusCode != http.StatusBadRequest || !strings.Contains(got.text, "there is no parameter") {
 		t.Errorf("with another name: %d", got.StatusCode)
 	}
 	form.Del("who")
-	form.Del("why")
+	form.Del("reason")
 	if got := ada.post("/decide", form).StatusCode; got != http.StatusBadRequest {
 		t.Errorf("without a reason: %d", got)
 	}
-	form.Set("why", "the books are closed")
+	form.Set("reason", "the books are closed")
 	for i := range 2 {
 		got := ada.post("/decide", form)
 		if got.StatusCode != http.StatusOK || i == 1 && !strings.Contains(got.text, "was decided before") {
@@ -529,7 +531,7 @@ func TestTokens_MadeOnAPage_ShownOnce(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	root := s.as("root", role.Admin)
-	form := url.Values{"verb": {"new-token"}, "target": {"shop"}, "role": {"viewer"}, "expires": {"90d"}, "networks": {"all"}, "why": {"the shop asks"},
+	form := url.Values{"verb": {"new-token"}, "target": {"shop"}, "role": {"viewer"}, "expires": {"90d"}, "networks": {"all"}, "reason": {"the shop asks"},
 		"request": {"one"}}
 	made := regexp.MustCompile(`pawl_[A-Za-z0-9]{40,}`)
 	first := made.FindString(root.post("/decide", form).text)
@@ -543,11 +545,11 @@ func TestTokens_MadeOnAPage_ShownOnce(t *testing.T) {
 	if !strings.Contains(list, "shop") || strings.Contains(list, first) {
 		t.Error("the list lacks the token's name, or has its text")
 	}
-	if got := root.post("/decide", url.Values{"verb": {"revoke-token"}, "target": {"shop"}, "why": {"it leaked"}}).StatusCode; got != http.StatusOK {
+	if got := root.post("/decide", url.Values{"verb": {"revoke-token"}, "target": {"shop"}, "reason": {"it leaked"}}).StatusCode; got != http.StatusOK {
 		t.Errorf("revoked: %d", got)
 	}
 	if !strings.Contains(root.get("/tokens").text, "revoked") {
-		t.Error("the list does not say that it is revoked")
+		t.Error("the list does not show that it is revoked")
 	}
 }
 
@@ -578,7 +580,7 @@ func TestPages_WhatComesFromOutside_IsText(t *testing.T) {
 				t.Errorf("%s shows %q as it came", path, raw)
 			}
 		}
-		if at := strings.IndexAny(got.text, strings.TrimRight(schematest.HiddenIn, "\r")); at >= 0 { // "\r" is HTML's own
+		if at := strings.IndexAny(got.text, strings.TrimRight(schematest.HiddenIn, "\r")); at >= 0 { // "\r" is part of HTML
 			t.Errorf("%s has a hidden character: %q", path, got.text[max(0, at-60):at+10])
 		}
 		if strings.Contains(got.text, "&lt;script&gt;alert(1)") {
@@ -586,7 +588,7 @@ func TestPages_WhatComesFromOutside_IsText(t *testing.T) {
 		}
 	}
 	if seen < 12 {
-		t.Errorf("%d of %d pages show what was planted: the walk is past it", seen, len(paths))
+		t.Errorf("%d of %d pages show the planted text: the test does not reach the others", seen, len(paths))
 	}
 }
 
@@ -598,7 +600,7 @@ func TestReveal_ByRight_AndAudited(t *testing.T) {
 		values ($1, 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed')`, id)
 	s.exec(`insert into receipt_bodies (receipt_id, body, headers) values ($1, $2, '{}')`, id,
 		[]byte(`{"data":{"object":{"customer_email":"ada@customer.example"}}}`))
-	why := url.Values{"why": {"she asked"}}
+	why := url.Values{"reason": {"she asked"}}
 	finance, reveal := s.as("fin", role.Finance), s.as("rev", role.Reveal)
 	for _, b := range []*browser{finance, reveal} {
 		if got := b.get("/events/" + id); got.StatusCode != http.StatusOK || strings.Contains(got.text, "ada@customer.example") {
@@ -621,14 +623,15 @@ func TestReveal_ByRight_AndAudited(t *testing.T) {
 		t.Errorf("the event's page does not lead to who was shown its payload: %s", page)
 	}
 	if got := finance.get("/audit?action=reveal&target=evt_1").text; !strings.Contains(got, "she asked") || !strings.Contains(got, ">rev<") || strings.Contains(got, ">fin</span></span></td>") {
-		t.Errorf("the audit trail does not say that rev alone was shown the payload: %s", got)
+		t.Errorf("the audit trail does not record that only rev saw the payload: %s", got)
 	}
 }
 
-// While the database is away a page says so, and what becomes of webhooks; nobody is told that an event is unknown.
+// While the database is down, a page reports that and its consequences for webhooks. It does not report an event as
+// unknown.
 func TestPages_DatabaseAway_SaySo(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, func(c *config.Config) { c.Dev = true })
+	s := newStand(t, func(c *config.Config) { c.Dev.Enabled = true })
 	b := s.browser()
 	s.role.Close()
 	for _, path := range []string{"/", "/events", "/events/evt_1", "/find?q=evt_1", "/accounts/live/acme"} {
@@ -650,15 +653,15 @@ func TestDecide_RequiredField_AskedBeforeThePreview(t *testing.T) {
 		t.Helper()
 		got := root.get(path)
 		_, form, _ := strings.Cut(got.text, `<form class="stack"`)
-		asks, decides := strings.Contains(form, `method="get"`), strings.Contains(form, `name="why"`)
+		asks, decides := strings.Contains(form, `method="get"`), strings.Contains(form, `name="reason"`)
 		if got.StatusCode != http.StatusOK || asks == decides {
 			t.Errorf("%s: %d, a form by GET is %t, a form with a reason is %t", path, got.StatusCode, asks, decides)
 		}
 		return asks
 	}
 	walked := 0
-	for _, v := range operator.Verbs() {
-		if !slices.ContainsFunc(v.Flags, func(f operator.Flag) bool { return f.Required }) {
+	for _, v := range operator.Verbs {
+		if !slices.ContainsFunc(v.Flags, func(f decide.Flag) bool { return f.Required }) {
 			continue
 		}
 		walked++

@@ -9,6 +9,12 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
+	"github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/pending"
@@ -16,7 +22,7 @@ import (
 
 // decisionPage shows the preview of a decision, and asks for the reason. After the decision it shows the result.
 type decisionPage struct {
-	*operator.Verb
+	*decide.Verb
 	Target string
 	Fields []field
 	// Asking is set if the form only completes the decision: it is sent by GET and leads to the preview.
@@ -58,15 +64,15 @@ type field struct {
 }
 
 // decisionOf reads a decision from the query or the form.
-func decisionOf(v *visit) (operator.Decision, *operator.Verb, error) {
-	d := operator.Decision{Verb: v.FormValue("verb"), Target: strings.TrimSpace(v.FormValue("target")), By: v.person,
-		Why: v.FormValue("why"), Request: v.FormValue("request"), Confirms: v.FormValue("pending")}
-	verb := operator.VerbNamed(d.Verb)
+func decisionOf(v *visit) (decide.Decision, *decide.Verb, error) {
+	d := decide.Decision{Verb: v.FormValue("verb"), Target: strings.TrimSpace(v.FormValue("target")), By: v.person,
+		Why: v.FormValue("reason"), Request: v.FormValue("request"), Confirms: v.FormValue("pending")}
+	verb := operator.Verbs.Named(d.Verb)
 	if verb == nil || verb.Command == "" {
 		return d, nil, &problem{http.StatusNotFound, "There is no such decision", d.Verb}
 	}
 	if !v.person.May(verb.Rights()...) {
-		return d, nil, operator.Forbids(verb.Name, verb.Rights()...)
+		return d, nil, decide.Forbids(verb.Name, verb.Rights()...)
 	}
 	for _, f := range verb.Flags {
 		*f.Value(&d.Args) = strings.TrimSpace(v.FormValue(f.Name))
@@ -92,13 +98,13 @@ func (s *Server) showDecision(v *visit) error {
 	if p.Refused == "" {
 		page.preview(p)
 	}
-	if r := p.Receipt; r.ID != "" && (verb.Name == operator.VerbApprove || verb.Name == operator.VerbReject) {
-		page.Asks, page.Does, _ = operator.Does(&r, verb.Name)
+	if r := p.Receipt; r.ID != "" && (verb.Name == event.Approve.Name || verb.Name == event.Reject.Name) {
+		page.Asks, page.Does, _ = event.Does(&r, verb.Name)
 	}
 	return s.render(v, http.StatusOK, "decide", verb.Short, page)
 }
 
-func newDecisionPage(v *visit, d operator.Decision, verb *operator.Verb) decisionPage {
+func newDecisionPage(v *visit, d decide.Decision, verb *decide.Verb) decisionPage {
 	page := decisionPage{Verb: verb, Target: d.Target, Request: rand.Text()}
 	for _, f := range verb.Flags {
 		page.Fields = append(page.Fields, field{Name: f.Name, Label: strings.ReplaceAll(f.Usage, "`", ""),
@@ -142,7 +148,7 @@ func lacks(fields []field) bool {
 }
 
 // preview fills the page with a preview.
-func (p *decisionPage) preview(of *operator.Preview) {
+func (p *decisionPage) preview(of *decide.Preview) {
 	p.needsTwo(of.FourEyes, of.Pending)
 	p.Warning = of.Warning
 	if of.Receipt.ID == "" && of.Access == nil {
@@ -164,7 +170,7 @@ func (p *decisionPage) needsTwo(notice string, confirms *pending.Decision) {
 	p.FourEyes = notice
 	if confirms != nil {
 		p.Pending = confirms.ID
-		p.Withdraw = decideHref(operator.Decision{Verb: operator.VerbWithdraw, Target: confirms.ID})
+		p.Withdraw = decideHref(decide.Decision{Verb: decide.Withdraw.Name, Target: confirms.ID})
 	}
 }
 
@@ -181,7 +187,7 @@ func (s *Server) decide(v *visit) error {
 	if lacks(page.Fields) {
 		return &problem{http.StatusBadRequest, "A field is missing", "Go back and fill in every field that is marked."}
 	}
-	if verb.Name == operator.VerbResend && d.Confirm == "" {
+	if verb.Name == event.Resend.Name && d.Confirm == "" {
 		return &problem{http.StatusBadRequest, "The key is missing",
 			"Sent again, it may happen twice. Go back and type the effect's key."}
 	}
@@ -194,23 +200,23 @@ func (s *Server) decide(v *visit) error {
 }
 
 // told adds the result of a decision and its links to the page.
-func (p *decisionPage) told(answer *operator.Answer) {
-	p.Says = answer.Says
+func (p *decisionPage) told(answer *decide.Answer) {
+	p.Says, p.Warning = answer.Says, answer.Warning
 	if answer.Pending != nil {
 		p.Waits, p.Follow = true, "/"
 	}
 	switch r := answer.Result.(type) {
-	case *operator.EventResult:
+	case *event.Result:
 		p.Follow = "/events/" + url.PathEscape(r.Receipt)
-	case *operator.AccountResult:
+	case *account.Result:
 		p.Follow = "/accounts/" + r.Mode + "/" + url.PathEscape(r.Account)
 	case *job.Job:
 		p.Follow = "/jobs/" + url.PathEscape(r.ID)
-	case *operator.TaskResult:
+	case *task.Result:
 		p.Follow = "/tasks/" + url.PathEscape(answer.Target)
-	case *operator.PauseResult:
+	case *sink.PauseResult:
 		p.Follow = "/sinks"
-	case *operator.TokenResult:
+	case *token.Result:
 		p.Follow, p.Shown = "/tokens", r.Token
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -39,7 +41,7 @@ func older(list string, filters []filter, behind, row string) string {
 // criteria returns the criteria for events from the query or the form.
 func criteria(v *visit) map[string]string {
 	given := map[string]string{}
-	for _, name := range operator.Criteria {
+	for _, name := range event.Criteria {
 		if value := strings.TrimSpace(v.FormValue(name)); value != "" {
 			given[name] = value
 		}
@@ -49,17 +51,17 @@ func criteria(v *visit) map[string]string {
 
 func (s *Server) events(v *visit) error {
 	q := criteria(v)
-	f := operator.EventsOf(q)
+	f := event.FilterOf(q)
 	f.OlderThan, f.Limit = strings.TrimSpace(v.FormValue("older")), listed+1
 	if f.Status != "" && !slices.Contains(receipt.Statuses, receipt.Status(f.Status)) {
 		return &problem{http.StatusBadRequest, "There is no such status", f.Status}
 	}
-	found, err := operator.ListEvents(v.ctx(), s.Operator.DB, f)
+	found, err := event.List(v.ctx(), s.Operator.DB, f)
 	if err != nil {
 		return err
 	}
 	page := listPage{Empty: "No event passes these filters. Clear one, or look for an object by the field above."}
-	for _, name := range operator.Criteria {
+	for _, name := range event.Criteria {
 		one := filter{Name: name, Label: name, Value: q[name]}
 		if name == "status" {
 			for _, status := range receipt.Statuses {
@@ -78,17 +80,17 @@ func (s *Server) events(v *visit) error {
 }
 
 // manyButtons returns the decisions about all events of a list.
-func manyButtons(p *operator.Person, status string, q map[string]string) (all []button) {
-	for _, verb := range operator.Verbs() {
+func manyButtons(p *decide.Person, status string, q map[string]string) (all []button) {
+	for _, verb := range operator.Verbs {
 		for _, acts := range verb.Many {
-			about := acts == status && (verb.Reason == "" || verb.Reason == q["reason"])
+			about := acts == status && (verb.Reason == "" || verb.Reason == q["reason_code"])
 			if about && status != "" && p.May(verb.Rights()...) {
 				of := url.Values{"verb": {verb.Name}}
 				for name, value := range q {
 					of.Set(name, value)
 				}
 				all = append(all, button{Label: verb.Name + " all", Does: verb.Short,
-					Href: "/decide/many?" + of.Encode(), Grave: verb.Name == operator.VerbCompensate})
+					Href: "/decide/many?" + of.Encode(), Grave: verb.Name == event.Compensate.Name})
 			}
 		}
 	}
@@ -97,7 +99,7 @@ func manyButtons(p *operator.Person, status string, q map[string]string) (all []
 
 // eventPage is the data of an event's page.
 type eventPage struct {
-	*operator.Evidence
+	*event.Evidence
 	Answers []answer
 	Head    [][2]cell
 	Story   shownTable
@@ -131,12 +133,12 @@ func (p eventPage) renews() bool {
 func (s *Server) event(v *visit) error { return s.showEvent(v, nil) }
 
 // showEvent shows an event. revealed is the complete payload, or nil for the masked payload.
-func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
+func (s *Server) showEvent(v *visit, revealed *event.Body) error {
 	id, err := v.segment("id")
 	if err != nil {
 		return err
 	}
-	e, err := s.Operator.Examine(v.ctx(), id)
+	e, err := event.Examine(v.ctx(), s.Operator, id)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 	}
 	body := revealed
 	if body == nil {
-		body, err = s.Operator.ShowBody(v.ctx(), e.Receipt.ID)
+		body, err = event.ShowBody(v.ctx(), s.Operator, e.Receipt.ID)
 	}
 	if err != nil {
 		page.NoBody = err.Error()
@@ -163,7 +165,7 @@ func (s *Server) showEvent(v *visit, revealed *operator.Body) error {
 }
 
 // legible indents a JSON payload and quotes any other payload.
-func legible(b *operator.Body) string {
+func legible(b *event.Body) string {
 	if b.Bytes == nil {
 		return "The payload is neither JSON nor a form (" + strconv.Itoa(b.Size) +
 			" bytes): it is shown whole or not at all."
@@ -181,12 +183,12 @@ func (s *Server) reveal(v *visit) error {
 	if err != nil {
 		return err
 	}
-	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{Verb: operator.VerbReveal, Target: id,
-		Why: v.FormValue("why"), By: v.person})
+	answer, err := s.Operator.Decide(v.ctx(), decide.Decision{Verb: event.Reveal.Name, Target: id,
+		Why: v.FormValue("reason"), By: v.person})
 	if err != nil {
 		return err
 	}
-	body, is := answer.Result.(*operator.Body)
+	body, is := answer.Result.(*event.Body)
 	if !is {
 		return &problem{http.StatusConflict, "The payload was not revealed", answer.Says}
 	}

@@ -5,20 +5,21 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/parameter"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// Route is a route as tests walk over them.
+// Route is a route for tests of all routes.
 type Route struct {
 	Method, Path string
 	Needs        role.Right
 	Takes        parameter.Rule
 }
 
-// Routes are all routes of a console.
+// Routes returns all routes of a console.
 func Routes(cfg *config.Config) (all []Route) {
-	s, err := New(Options{Config: cfg, Operator: &operator.Operator{}, Log: slog.New(slog.DiscardHandler)})
+	s, err := New(Options{Config: cfg, Operator: &decide.Operator{Verbs: operator.Verbs}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}

@@ -6,7 +6,11 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 )
 
 // findPage is the page of a search that has several results, or none. A single result redirects to its own page.
@@ -23,8 +27,8 @@ func (s *Server) find(v *visit) error {
 	if q == "" {
 		return s.render(v, http.StatusOK, "find", "Find", findPage{})
 	}
-	evidence, err := s.Operator.Examine(v.ctx(), q)
-	fault, is := errors.AsType[*operator.Fault](err)
+	evidence, err := event.Examine(v.ctx(), s.Operator, q)
+	fault, is := errors.AsType[*decide.Fault](err)
 	switch {
 	case err == nil:
 		return v.Redirect(http.StatusSeeOther, "/events/"+url.PathEscape(evidence.Receipt.ID))
@@ -33,13 +37,13 @@ func (s *Server) find(v *visit) error {
 	}
 	about := fault.Receipts
 	page := findPage{Query: q}
-	acc, err := operator.ShowAccount(v.ctx(), s.Operator.DB, q, "")
+	acc, err := account.Show(v.ctx(), s.Operator.DB, q, "")
 	switch {
 	case err == nil && len(about) == 0, err == nil && acc.ID == q:
 		return v.Redirect(http.StatusSeeOther, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID))
 	case err == nil:
 		page.Account, page.AccountHref = acc.ID, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID)
-	case !operator.IsFault(err, operator.Unknown):
+	case !decide.IsFault(err, decide.Unknown):
 		return err
 	}
 	if len(about) > 0 {
@@ -47,10 +51,10 @@ func (s *Server) find(v *visit) error {
 		page.Events = &t
 		return s.render(v, http.StatusOK, "find", "Find "+q, page)
 	}
-	if _, err := s.Operator.ShowJob(v.ctx(), q, "", 1); err == nil {
+	if _, err := job.Show(v.ctx(), s.Operator, q, "", 1); err == nil {
 		return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(q))
 	}
-	if _, err := s.Operator.ShowTasks(v.ctx(), q); err == nil {
+	if _, err := task.Show(v.ctx(), s.Operator, q); err == nil {
 		return v.Redirect(http.StatusSeeOther, "/tasks/"+url.PathEscape(q))
 	}
 	return s.render(v, http.StatusNotFound, "find", "Find "+q, page)

@@ -20,12 +20,13 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// SignalWithStartWorkflow takes the run of a job.
+// SignalWithStartWorkflow accepts the run of a job.
 func (away) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
 	return nil, nil
 }
 
-// A decision about many that moves too much waits on the first page, whose link leads a second person to the same one.
+// A decision about many events with much money is listed on the first page, with a link for the second person to the
+// same decision.
 func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -47,9 +48,9 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	many := func(b *browser, request string, more ...string) *answer {
 		t.Helper()
 		if len(more) > 0 {
-			return b.post("/decide/many", url.Values{"pending": more, "count": {"3"}, "why": {"seen"}, "request": {request}})
+			return b.post("/decide/many", url.Values{"pending": more, "count": {"3"}, "reason": {"seen"}, "request": {request}})
 		}
-		return b.post("/decide/many", url.Values{"verb": {"approve"}, "status": {"needs_review"}, "source": {"stripe"}, "count": {"3"}, "rate": {"7"}, "why": {"<i>"}, "request": {request}})
+		return b.post("/decide/many", url.Values{"verb": {"approve"}, "status": {"needs_review"}, "source": {"stripe"}, "count": {"3"}, "rate": {"7"}, "reason": {"<i>"}, "request": {request}})
 	}
 	if got := many(ada, "ADAADAADA"); got.StatusCode != http.StatusAccepted || !strings.Contains(got.text, "Waits for a second person") {
 		t.Fatalf("ada: %d: %s", got.StatusCode, got.text)
@@ -59,7 +60,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "asked for by ada") {
 		t.Fatalf("the first page leads nowhere: %s", home.text)
 	}
-	// The page stands at once, and leads to what would happen.
+	// The page is shown at once, and links to the preview.
 	page := bob.get(html.UnescapeString(link[1])).text
 	later := regexp.MustCompile(`data-later="([^"]*)"`).FindStringSubmatch(page)
 	if later == nil || !strings.Contains(page, "3 events") || !strings.Contains(page, "evt_2") {

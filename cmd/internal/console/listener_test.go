@@ -18,14 +18,14 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// A thousand connections, each with a head of 31 KB that does not end, take little memory, and keep out neither a person
-// nor somebody who wants to sign in. Heads of a few large fields wait for their end, and are as many as there are places.
+// A thousand connections, each with an unfinished head of 31 KB, use little memory, and block neither a signed-in
+// person nor a sign-in. Heads with few large fields may be incomplete, up to the number of slots.
 //
-// It is not parallel: it measures the memory of its process.
+// The test is not parallel, because it measures the memory of its process.
 func TestListener_ThousandHeads_LittleMemory(t *testing.T) {
 	s := newStand(t, nil)
 	server, err := console.New(console.Options{Config: s.cfg, Operator: s.operator, Log: slog.New(slog.DiscardHandler)})
@@ -75,13 +75,13 @@ func TestListener_ThousandHeads_LittleMemory(t *testing.T) {
 		}
 		got, err := client.Do(r)
 		if err != nil {
-			t.Fatalf("somebody who wants to sign in: %v", err)
+			t.Fatalf("a person who signs in: %v", err)
 		}
 		_ = got.Body.Close()
 	}
 }
 
-// A form that is sent before anybody has signed in is small: a large one takes fifty times its size.
+// A form before the sign-in must be small: parsing a large one uses fifty times its size.
 func TestListener_UnsignedForm_IsSmall(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -92,7 +92,7 @@ func TestListener_UnsignedForm_IsSmall(t *testing.T) {
 	}
 }
 
-// behindProxy is a console that trusts its own machine's X-Forwarded-For.
+// behindProxy is a console that trusts X-Forwarded-For from its own machine.
 func behindProxy(t *testing.T) *stand {
 	return newStand(t, func(c *config.Config) {
 		c.Console.TrustedProxies = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}}
@@ -103,11 +103,11 @@ func (b *browser) signInFrom(client, password string) int {
 	return b.do(http.MethodPost, "/sign-in", url.Values{"name": {"ada"}, "password": {password}}, map[string]string{"X-Forwarded-For": client}).StatusCode
 }
 
-// Behind the TLS proxy ten wrong passwords from one network do not delay a person elsewhere.
+// Behind the TLS proxy, ten wrong passwords from one network do not delay a person elsewhere.
 func TestSignIn_WrongElsewhere_OwnerNotDelayed(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t)
-	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
+	if err := s.auth.Add(decide.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
@@ -126,7 +126,7 @@ func TestSignIn_WrongElsewhere_OwnerNotDelayed(t *testing.T) {
 	}
 }
 
-// A burst compares no more passwords than the limit.
+// A burst of attempts compares no more passwords than the limit.
 func TestSignIn_Burst_ComparesNoMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t)
@@ -146,8 +146,8 @@ func TestSignIn_Burst_ComparesNoMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// What a proxy adds beside the client's own field names neither a person nor groups, and the client's X-Forwarded-For
-// counts for nothing beside the proxy's.
+// A header that occurs twice, from the client and from the proxy, sets neither a person nor groups, and the client's
+// X-Forwarded-For is ignored in favor of the proxy's.
 func TestProxy_RepeatedHeader_NotBelieved(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, func(c *config.Config) {
@@ -155,7 +155,7 @@ func TestProxy_RepeatedHeader_NotBelieved(t *testing.T) {
 			From: []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}}}
 		c.Console.Roles = map[string]role.Role{"oncall": role.Operator, "": role.Admin}
 	})
-	if err := s.auth.Add(operator.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
+	if err := s.auth.Add(decide.Person{Name: "ada", Roles: []role.Role{role.Viewer}}, password); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -189,7 +189,7 @@ func TestProxy_RepeatedHeader_NotBelieved(t *testing.T) {
 
 func (s *stand) host() string { return strings.TrimPrefix(s.url, "http://") }
 
-// raw sends a request as it stands, and returns the status.
+// raw sends a request unchanged, and returns the status.
 func (s *stand) raw(text string) int {
 	s.t.Helper()
 	conn, err := (&net.Dialer{Timeout: time.Minute}).DialContext(s.t.Context(), "tcp", s.host())

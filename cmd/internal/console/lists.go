@@ -7,6 +7,12 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/money"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
+	tokens "github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -14,7 +20,6 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
@@ -55,25 +60,25 @@ func (s *Server) tasks(v *visit) error {
 	}, Empty: "No task is open: nobody has to do anything."})
 }
 
-// money lists unassigned money. Each object links to the decision that assigns it.
-func (s *Server) money(v *visit) error {
+// payments lists unassigned money. Each object links to the decision that assigns it.
+func (s *Server) payments(v *visit) error {
 	mode := v.FormValue("mode")
-	found, err := billing.New(s.Operator.DB).ListUnclaimed(v.ctx(), mode, 0, listed)
+	found, err := billing.New(s.Operator.DB).ListUnassigned(v.ctx(), mode, 0, listed)
 	if err != nil {
 		return err
 	}
-	rows := newTable(tables.Unclaimed(found))
-	may := v.person.May(operator.VerbNamed(operator.VerbClaim).Rights()...)
+	rows := newTable(tables.Unassigned(found))
+	may := v.person.May(operator.Verbs.Named(money.Assign.Name).Rights()...)
 	for i, row := range rows.Rows {
 		for j := range row {
 			if may && row[j].Head == "ID" {
-				row[j].Href = decideHref(operator.Decision{Verb: operator.VerbClaim, Target: found[i].ID,
-					Args: operator.Args{Mode: found[i].Mode}})
+				row[j].Href = decideHref(decide.Decision{Verb: money.Assign.Name, Target: found[i].ID,
+					Args: decide.Args{Mode: found[i].Mode}})
 			}
 		}
 	}
 	modes := filter{"mode", "mode", mode, []string{"live", "test"}}
-	return s.render(v, http.StatusOK, "list", "Money", listPage{Rows: rows, Filters: []filter{modes},
+	return s.render(v, http.StatusOK, "list", "Payments", listPage{Rows: rows, Filters: []filter{modes},
 		Empty: "All known money has an account."})
 }
 
@@ -84,7 +89,7 @@ type taskPage struct {
 }
 
 type taskShown struct {
-	operator.ShownTask
+	task.Shown
 	Head    [][2]cell
 	Actions shownTable
 	Choices []button
@@ -95,30 +100,30 @@ func (s *Server) task(v *visit) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.Operator.ShowTasks(v.ctx(), object)
+	found, err := task.Show(v.ctx(), s.Operator, object)
 	if err != nil {
 		return err
 	}
 	page := taskPage{Object: object}
 	for _, t := range found {
-		shown := taskShown{ShownTask: t, Head: pairs(tables.TaskHead(t)), Actions: newTable(tables.TaskActions(t))}
+		shown := taskShown{Shown: t, Head: pairs(tables.TaskHead(t)), Actions: newTable(tables.TaskActions(t))}
 		switch {
 		case t.State != fold.TaskOpen:
 		case t.Kind == billing.TaskReview:
 			shown.Choices = []button{{Label: "answer", Does: "decides about its event",
 				Href: "/events/" + url.PathEscape(t.Event)}}
 		default:
-			for _, name := range []string{operator.VerbTakeTask, operator.VerbNoteTask, operator.VerbCloseTask} {
-				verb := operator.VerbNamed(name)
-				d := operator.Decision{Verb: name, Target: t.Object, Args: operator.Args{Kind: t.Kind, Mode: t.Mode}}
+			for _, name := range []string{task.Take.Name, task.Note.Name, task.Close.Name} {
+				verb := operator.Verbs.Named(name)
+				d := decide.Decision{Verb: name, Target: t.Object, Args: decide.Args{Kind: t.Kind, Mode: t.Mode}}
 				shown.Choices = append(shown.Choices, button{Label: strings.TrimPrefix(verb.Command, "tasks "),
 					Does: verb.Short, Verb: name, Href: decideHref(d)})
 			}
-			answers := map[string]string{billing.TaskEntry: operator.VerbCorrect,
-				fold.TaskCorrection: operator.VerbRegrant}
+			answers := map[string]string{billing.TaskEntry: money.Correct.Name,
+				fold.TaskCorrection: money.Regrant.Name}
 			if name := answers[t.Kind]; name != "" {
-				verb := operator.VerbNamed(name)
-				d := operator.Decision{Verb: name, Target: t.Object, Args: operator.Args{Mode: t.Mode}}
+				verb := operator.Verbs.Named(name)
+				d := decide.Decision{Verb: name, Target: t.Object, Args: decide.Args{Mode: t.Mode}}
 				shown.Choices = append(shown.Choices, button{Label: name, Does: verb.Short, Verb: name,
 					Href: decideHref(d)})
 			}
@@ -140,7 +145,7 @@ func (s *Server) jobs(v *visit) error {
 
 // jobPage shows a job and its progress.
 type jobPage struct {
-	*operator.JobDetails
+	*jobs.Details
 	Head    [][2]cell
 	Rows    shownTable
 	Choices []button
@@ -161,18 +166,18 @@ func (s *Server) job(v *visit) error {
 	if err != nil {
 		return err
 	}
-	d, err := s.Operator.ShowJob(v.ctx(), id, "", 100)
+	d, err := jobs.Show(v.ctx(), s.Operator, id, "", 100)
 	if err != nil {
 		return err
 	}
 	parts := tables.Job(d)
-	page := jobPage{JobDetails: d, Head: pairs(parts[0]), Rows: newTable(parts[1])}
+	page := jobPage{Details: d, Head: pairs(parts[0]), Rows: newTable(parts[1])}
 	names := map[job.State][]string{job.Running: {"pause-job", "cancel-job"},
 		job.Paused: {"resume-job", "cancel-job"}}[d.State]
 	for _, name := range names {
 		page.Choices = append(page.Choices, button{Label: strings.TrimSuffix(name, "-job"),
-			Does: operator.VerbNamed(name).Short, Verb: name,
-			Href: decideHref(operator.Decision{Verb: name, Target: d.ID}), Grave: name == "cancel-job"})
+			Does: operator.Verbs.Named(name).Short, Verb: name,
+			Href: decideHref(decide.Decision{Verb: name, Target: d.ID}), Grave: name == "cancel-job"})
 	}
 	page.Choices = allowed(v.person, page.Choices)
 	return s.render(v, http.StatusOK, "job", "Job "+d.ID, page)
@@ -187,23 +192,21 @@ func (s *Server) sinks(v *visit) error {
 		Renews: true, Empty: "No sink is configured.",
 		Decides: "Pause and resume"}
 	for _, sink := range found {
-		kind, name := pause.Sink, sink.Name
 		verb := "pause"
 		if sink.State == "paused" {
 			verb = "resume"
 		}
-		page.Choices = append(page.Choices, placeButton(verb, report.Resumable(kind, name)))
+		page.Choices = append(page.Choices, placeButton(verb, decide.Sink, sink.Name))
 	}
 	page.Choices = allowed(v.person, page.Choices)
 	return s.render(v, http.StatusOK, "list", "Sinks", page)
 }
 
-// placeButton pauses or resumes a target, given as kind and name.
-func placeButton(verb, place string) button {
-	kind, name, _ := strings.Cut(place, " ")
-	d := operator.Decision{Verb: verb + "-" + kind, Target: strings.Trim(name, "'")}
-	return button{Label: verb + " " + place, Does: operator.VerbNamed(d.Verb).Short, Verb: d.Verb, Href: decideHref(d),
-		Grave: verb == "pause"}
+// placeButton pauses or resumes a sink or a source.
+func placeButton(verb, kind, name string) button {
+	d := decide.Decision{Verb: verb + "-" + kind, Target: name}
+	return button{Label: verb + " " + kind + " " + name, Does: operator.Verbs.Named(d.Verb).Short, Verb: d.Verb,
+		Href: decideHref(d), Grave: verb == "pause"}
 }
 
 func (s *Server) sources(v *visit) error {
@@ -218,25 +221,25 @@ func (s *Server) sources(v *visit) error {
 		if source.Paused != "" {
 			verb = "resume"
 		}
-		page.Choices = append(page.Choices, placeButton(verb, "source "+source.Name))
+		page.Choices = append(page.Choices, placeButton(verb, decide.Source, source.Name))
 	}
 	page.Choices = allowed(v.person, page.Choices)
 	return s.render(v, http.StatusOK, "list", "Sources", page)
 }
 
-// meanings lists the meanings. If policy.four_eyes is set, two people bring a proposed meaning into force here.
-func (s *Server) meanings(v *visit) error {
-	found, err := billing.Meanings(v.ctx(), s.Operator.DB)
+// rules lists the versions of the billing rules. If policy.four_eyes is set, two people apply proposed rules here.
+func (s *Server) rules(v *visit) error {
+	found, err := billing.RulesVersions(v.ctx(), s.Operator.DB)
 	if err != nil {
 		return err
 	}
-	page := listPage{Rows: newTable(tables.Meanings(found)), Decides: "Apply",
-		Empty: "No process has proposed a meaning of the facts yet."}
+	page := listPage{Rows: newTable(tables.RulesVersions(found)), Decides: "Apply",
+		Empty: "No process has proposed billing rules yet."}
 	for _, m := range found {
-		if !m.InForce {
-			page.Choices = append(page.Choices, button{Label: "apply " + m.Hash, Does: "brings it into force",
-				Verb: operator.VerbApplyMeaning,
-				Href: decideHref(operator.Decision{Verb: operator.VerbApplyMeaning, Target: m.Hash})})
+		if !m.Active {
+			page.Choices = append(page.Choices, button{Label: "apply " + m.Hash, Does: "activates the rules",
+				Verb: rules.Apply.Name,
+				Href: decideHref(decide.Decision{Verb: rules.Apply.Name, Target: m.Hash})})
 		}
 	}
 	page.Choices = allowed(v.person, page.Choices)
@@ -252,11 +255,11 @@ func (s *Server) tokens(v *visit) error {
 	page := listPage{Rows: newTable(tables.Tokens(found)), Empty: "No program has a token yet.",
 		Decides: "Make and revoke"}
 	page.Choices = []button{{Label: "new token", Does: "makes a token, and shows it once",
-		Href: decideHref(operator.Decision{Verb: operator.VerbNewToken})}}
+		Href: decideHref(decide.Decision{Verb: tokens.New.Name})}}
 	for _, t := range found {
 		if t.RevokedAt == nil {
 			page.Choices = append(page.Choices, button{Label: "revoke " + t.Name, Does: "ends it at once", Grave: true,
-				Href: decideHref(operator.Decision{Verb: operator.VerbRevokeToken, Target: t.Name})})
+				Href: decideHref(decide.Decision{Verb: tokens.Revoke.Name, Target: t.Name})})
 		}
 	}
 	return s.render(v, http.StatusOK, "list", "Tokens", page)

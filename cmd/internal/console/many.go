@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
@@ -23,42 +26,42 @@ var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
 	"Somebody may have decided about all of them."}
 
 // manyOf parses a bulk decision: its verb, and the job without its events.
-func manyOf(v *visit) (*operator.NewJob, *operator.Verb, error) {
+func manyOf(v *visit) (*decide.NewJob, *decide.Verb, error) {
 	d, verb, err := decisionOf(v)
 	if err != nil {
 		return nil, nil, err
 	}
 	rate, _ := strconv.ParseFloat(cmp.Or(v.FormValue("rate"), defaultRate), 64) // CheckMany refuses 0
-	j := &operator.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: criteria(v),
+	j := &decide.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: criteria(v),
 		Rate: rate}}
-	if wrong := verb.CheckMany(j.Filter["status"], rate); wrong != nil {
+	if wrong := jobs.CheckMany(verb, j.Filter["status"], rate); wrong != nil {
 		return nil, nil, &problem{http.StatusBadRequest, "That does not fit", wrong.Error()}
 	}
 	return j, verb, nil
 }
 
 // confirmedJob returns the job of the first person, which the second person confirms.
-func (s *Server) confirmedJob(v *visit, id string) (*operator.NewJob, *operator.Verb, error) {
-	j, err := operator.ConfirmedJob(v.ctx(), s.Operator.DB, id)
+func (s *Server) confirmedJob(v *visit, id string) (*decide.NewJob, *decide.Verb, error) {
+	j, err := jobs.Confirmed(v.ctx(), s.Operator.DB, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	verb := operator.VerbNamed(j.Action)
+	verb := operator.Verbs.Named(j.Action)
 	if !v.person.May(verb.Rights()...) {
-		return nil, nil, operator.Forbids(verb.Name, verb.Rights()...)
+		return nil, nil, decide.Forbids(verb.Name, verb.Rights()...)
 	}
 	return j, verb, nil
 }
 
 // chosenJob returns the job of a request with its events.
-func (s *Server) chosenJob(v *visit) (j *operator.NewJob, verb *operator.Verb, err error) {
+func (s *Server) chosenJob(v *visit) (j *decide.NewJob, verb *decide.Verb, err error) {
 	if id := v.FormValue("pending"); id != "" {
 		return s.confirmedJob(v, id)
 	}
 	if j, verb, err = manyOf(v); err != nil {
 		return nil, nil, err
 	}
-	j.Chosen, err = operator.ChooseEvents(v.ctx(), s.Operator.DB, operator.EventsOf(j.Filter))
+	j.Chosen, err = event.Choose(v.ctx(), s.Operator.DB, event.FilterOf(j.Filter))
 	if err == nil && len(j.Chosen.Events) == 0 {
 		err = nonePasses
 	}
@@ -66,7 +69,7 @@ func (s *Server) chosenJob(v *visit) (j *operator.NewJob, verb *operator.Verb, e
 }
 
 // countedJob is [Server.chosenJob] with the number of the events, and only the newest events that the page lists.
-func (s *Server) countedJob(v *visit) (j *operator.NewJob, verb *operator.Verb, count int, err error) {
+func (s *Server) countedJob(v *visit) (j *decide.NewJob, verb *decide.Verb, count int, err error) {
 	if id := v.FormValue("pending"); id != "" {
 		if j, verb, err = s.confirmedJob(v, id); err != nil {
 			return nil, nil, 0, err
@@ -78,7 +81,7 @@ func (s *Server) countedJob(v *visit) (j *operator.NewJob, verb *operator.Verb, 
 	if j, verb, err = manyOf(v); err != nil {
 		return nil, nil, 0, err
 	}
-	count, j.Chosen, err = operator.CountEvents(v.ctx(), s.Operator.DB, operator.EventsOf(j.Filter), shownEvents)
+	count, j.Chosen, err = event.Count(v.ctx(), s.Operator.DB, event.FilterOf(j.Filter), shownEvents)
 	if err == nil && count == 0 {
 		err = nonePasses
 	}
@@ -93,7 +96,7 @@ func (s *Server) showMany(v *visit) error {
 		return err
 	}
 	page := newManyPage(v, j, verb)
-	page.Target = output.Plural(count, "event") + tables.InBrackets(operator.Sums(j.Chosen.Money))
+	page.Target = output.Plural(count, "event") + tables.InBrackets(decide.Sums(j.Chosen.Money))
 	t := newTable(tables.Chosen(j.Chosen.Events))
 	page.Table = &t
 	if page.Pending == "" && page.asks(v, false) {
@@ -115,15 +118,15 @@ func (s *Server) showMany(v *visit) error {
 }
 
 // newManyPage returns the page of a job. The second person changes nothing about it.
-func newManyPage(v *visit, j *operator.NewJob, verb *operator.Verb) decisionPage {
-	page := newDecisionPage(v, operator.Decision{Verb: verb.Name, Args: operator.Args{Effect: j.Effect,
+func newManyPage(v *visit, j *decide.NewJob, verb *decide.Verb) decisionPage {
+	page := newDecisionPage(v, decide.Decision{Verb: verb.Name, Args: decide.Args{Effect: j.Effect,
 		Reference: j.Reference}}, verb)
 	page.Many, page.Pending = true, v.FormValue("pending")
 	if page.Pending != "" {
 		page.Fields = nil
 		return page
 	}
-	for _, name := range operator.Criteria {
+	for _, name := range event.Criteria {
 		if value := j.Filter[name]; value != "" {
 			page.Filter = append(page.Filter, field{Name: name, Label: name, Value: value})
 		}
@@ -137,7 +140,7 @@ func (s *Server) previewMany(v *visit, page *decisionPage) error {
 	if err != nil {
 		return err
 	}
-	made, err := s.Operator.PreviewJob(v.ctx(), v.person, j)
+	made, err := jobs.PreviewAll(v.ctx(), s.Operator, v.person, j)
 	if err != nil {
 		return err
 	}
@@ -151,7 +154,7 @@ func (s *Server) decideMany(v *visit) error {
 	if err != nil {
 		return err
 	}
-	why, request := v.FormValue("why"), v.FormValue("request")
+	why, request := v.FormValue("reason"), v.FormValue("request")
 	switch {
 	case v.FormValue("count") != strconv.Itoa(len(j.Chosen.Events)):
 		return &problem{http.StatusConflict, "The number is not the one of the events",
@@ -160,8 +163,8 @@ func (s *Server) decideMany(v *visit) error {
 		return reasonMissing
 	}
 	id := verb.Name + "-" + strings.ToLower(request[:min(8, len(request))])
-	answer, err := s.Operator.Decide(v.ctx(), operator.Decision{Verb: operator.VerbStartJob, Target: id, By: v.person,
-		Why: why, Request: id, Args: operator.Args{Found: j}})
+	answer, err := s.Operator.Decide(v.ctx(), decide.Decision{Verb: jobs.Start.Name, Target: id, By: v.person,
+		Why: why, Request: id, Args: decide.Args{Found: j}})
 	if err != nil {
 		return err
 	}

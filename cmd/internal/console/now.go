@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/condition"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/report"
-	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -49,45 +49,21 @@ func (s *Server) home(v *visit) error {
 	since := func(t time.Time) *when { return &when{t, now} }
 	for _, p := range r.Pending {
 		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Does() + " of " + p.Target,
-			More: operator.Sums(p.Money) + ", asked for by " + p.AskedBy, Since: since(p.AskedAt),
+			More: decide.Sums(p.Money) + ", asked for by " + p.AskedBy, Since: since(p.AskedAt),
 			Does: button{Label: "open", Does: "confirm it, as the second person", Verb: p.Does(), Href: pendingHref(p)},
 			See:  "/audit?" + url.Values{"action": {"ask-" + p.Verb}}.Encode()})
 	}
-	for _, c := range r.Parked {
-		q := url.Values{"status": {c.Status}}
-		if c.ReasonCode != "" {
-			q.Set("reason", c.ReasonCode)
+	for _, c := range r.Conditions {
+		if c.Kind() != condition.SecondPerson { // each decision has a row above
+			page.Wrong = append(page.Wrong, newWrong(c, now))
 		}
-		see := "/events?" + q.Encode()
-		q.Set("verb", operator.VerbRetry)
-		does := button{Label: "retry all", Does: "shows what a retry of all of them does",
-			Href: "/decide/many?" + q.Encode()}
-		if c.Status == string(receipt.NeedsReview) || !v.person.May(role.RightDecide) {
-			does = button{Label: "open", Does: "lists the events", Href: see}
-		}
-		page.Wrong = append(page.Wrong, wrong{Word: c.Status, Badge: badges[c.Status], What: c.ReasonCode,
-			More:  output.Plural(c.Events, "event") + tables.InBrackets(operator.Sums(c.Money)),
-			Since: since(c.Oldest), Does: does, See: see})
 	}
-	for _, t := range r.Tasks {
-		see := "/tasks?" + url.Values{"kind": {t.Kind}, "mode": {t.Mode}}.Encode()
-		row := wrong{Word: "task", Badge: "ask", What: t.Kind,
-			More:  output.Plural(t.Tasks, "task") + tables.InBrackets(operator.Sums(t.Money)) + ", " + t.Mode,
-			Since: since(t.Oldest), Does: button{Label: "see to it", Href: see}, See: see}
-		if t.DueBy != nil {
-			row.More += ", due " + when{*t.DueBy, now}.Relative()
-		}
-		page.Wrong = append(page.Wrong, row)
-	}
-	page.Wrong = append(page.Wrong, outside(r, now)...)
 	for i, row := range page.Wrong {
 		if allowed(v.person, []button{row.Does}) == nil {
 			page.Wrong[i].Does = button{Label: "open", Href: cmp.Or(row.See, "/sinks")}
 		}
 	}
-	// The list above contains the parked events, tasks and concerns.
-	for _, rows := range [][][]string{tables.Waiting(r.Waiting, now), tables.Notices(r.Notices, now),
-		tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
+	for _, rows := range [][][]string{tables.Waiting(r.Waiting, now), tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
 		if len(rows) > 1 {
 			page.Calm = append(page.Calm, newTable(rows))
 		}
@@ -98,7 +74,7 @@ func (s *Server) home(v *visit) error {
 // pendingHref returns the link to a decision that waits for a second person.
 func pendingHref(p pending.Decision) string {
 	q := url.Values{"verb": {p.Verb}, "target": {p.Target}, "pending": {p.ID}}
-	if p.Verb == operator.VerbStartJob { // the second person confirms the arguments of the first one
+	if p.Verb == job.Start.Name { // the second person confirms the arguments of the first one
 		return "/decide/many?" + url.Values{"pending": {p.ID}}.Encode()
 	}
 	for name, value := range p.Args {
@@ -107,34 +83,49 @@ func pendingHref(p pending.Decision) string {
 	return "/decide?" + q.Encode()
 }
 
-// outside lists the problems that are not events: sinks with an open breaker, and concerns.
-func outside(r *report.Status, now time.Time) (rows []wrong) {
-	for _, sink := range r.Sinks {
-		if sink.State != "out" { // the concerns contain the pauses
-			continue
-		}
-		row := wrong{Word: "sink " + sink.State, Badge: badges[sink.State], What: sink.Name, More: sink.Reason,
-			See: "/sinks", Does: button{Label: "look", Href: "/sinks"}}
-		if sink.Since != nil {
-			row.Since = &when{*sink.Since, now}
-		}
-		rows = append(rows, row)
+// subjectPages maps kinds of conditions to the page that lists their subjects, and pageFilters the pages to their
+// filters, which have the names of labels.
+var (
+	subjectPages = map[string]string{
+		condition.Parked: "/events", condition.Unmapped: "/events", condition.Unrouted: "/events",
+		condition.Uncertain: "/events", condition.Task: "/tasks", condition.Unassigned: "/payments",
+		condition.Sink: "/sinks",
 	}
-	for _, c := range r.Concerns {
-		command := "pawl " + c.Command
-		row := wrong{Word: c.What, Badge: "wait", What: c.Name, More: c.Says,
-			Does: button{Label: command, Does: "goes on from here", Command: command}}
-		if c.What == report.Unclaimed {
-			row.See = "/money?" + url.Values{"mode": {c.Name}}.Encode()
-			row.Does = button{Label: "open", Does: "lists the money, to give each to an account", Href: row.See}
-		}
-		if place, paused := strings.CutPrefix(c.Command, "resume "); paused {
-			row.Does = placeButton("resume", strings.TrimSuffix(place, " --why REASON"))
-		}
-		if c.Since != nil {
-			row.Since = &when{*c.Since, now}
-		}
-		rows = append(rows, row)
+	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"}, "/payments": {"mode"}}
+)
+
+// newWrong returns the row of a condition.
+func newWrong(c report.Condition, now time.Time) wrong {
+	row := wrong{Word: c.Kind(), Badge: badges[string(c.Severity)], What: c.Message, More: c.Detail}
+	if len(c.Money) > 0 {
+		row.More = decide.Sums(c.Money)
 	}
-	return rows
+	if !c.Since.IsZero() {
+		row.Since = &when{c.Since, now}
+	}
+	page, listed := subjectPages[c.Kind()]
+	q := url.Values{}
+	for _, name := range pageFilters[page] {
+		if c.Labels[name] != "" {
+			q.Set(name, c.Labels[name])
+		}
+	}
+	command := "pawl " + c.Command
+	row.Does = button{Label: command, Does: "goes on from here", Command: command}
+	if listed {
+		row.See = page
+		if len(q) > 0 {
+			row.See += "?" + q.Encode()
+		}
+		row.Does = button{Label: "open", Href: row.See}
+	}
+	switch {
+	case c.Kind() == condition.Paused:
+		row.Does = placeButton("resume", c.Labels["kind"], c.Labels["name"])
+	case c.Kind() == condition.Parked && c.Labels["status"] == string(receipt.Dead):
+		q.Set("verb", event.Retry.Name)
+		row.Does = button{Label: "retry all", Does: "shows what a retry of all of them does", Verb: event.Retry.Name,
+			Href: "/decide/many?" + q.Encode()}
+	}
+	return row
 }

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 )
 
 // provider is an OpenID Connect identity provider. It uses the authorization code flow with PKCE.
@@ -111,17 +112,17 @@ func (d *door) fromProvider(v *visit) error {
 	if err != nil {
 		return refused(err.Error())
 	}
-	person := operator.Person{Identity: p.Identity, Name: p.name, Roles: d.rolesOf(p.groups)}
+	person := decide.Person{Identity: p.Identity, Name: p.name, Roles: d.rolesOf(p.groups)}
 	if len(person.Roles) == 0 {
 		return &problem{http.StatusForbidden, "you have no role here",
 			fmt.Sprintf("None of the groups of %s has a role in console.roles.", p.name)}
 	}
-	return d.begin(v, person, operator.Verified{Via: operator.ByOIDC}, b.Next)
+	return d.begin(v, person, signin.Verified{Via: signin.ByOIDC}, b.Next)
 }
 
 // identity is the identity in the provider's token.
 type identity struct {
-	operator.Identity
+	decide.Identity
 	name   string
 	groups []string
 }

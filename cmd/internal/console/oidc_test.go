@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// provider is an identity provider that signs in whoever is next in its queue.
+// provider is an identity provider that signs in the next person of its queue.
 func provider(t *testing.T) *mockoidc.MockOIDC {
 	t.Helper()
 	p, err := mockoidc.Run()
@@ -52,7 +52,7 @@ console:
 	return newStand(t, func(c *config.Config) { c.Console = loaded.Console })
 }
 
-// signIn goes to the provider and back, and returns the console's answer to that.
+// signIn goes to the provider and back, and returns the console's response.
 func (b *browser) signIn(next string) *answer {
 	b.t.Helper()
 	to := b.get("/sign-in/oidc?next=" + url.QueryEscape(next))
@@ -62,7 +62,7 @@ func (b *browser) signIn(next string) *answer {
 	return b.get(b.back(to.Header.Get("Location")))
 }
 
-// back is the way by which the provider sends a browser back.
+// back returns the URL to which the provider redirects the browser.
 func (b *browser) back(to string) string {
 	b.t.Helper()
 	r, err := b.Get(to)
@@ -92,7 +92,7 @@ func TestOIDC_GroupsGiveRoles(t *testing.T) {
 	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/events" {
 		t.Fatalf("%d to %q: %s", got.StatusCode, got.Header.Get("Location"), got.text)
 	}
-	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "why": {"test"}}
+	form := url.Values{"verb": {"pause-sink"}, "target": {"finance"}, "reason": {"test"}}
 	if got := b.post("/decide", form).StatusCode; got != http.StatusOK {
 		t.Errorf("a decision of an operator: %d", got)
 	}
@@ -124,7 +124,7 @@ func TestOIDC_NoRoleOrNoVerifiedAddress_NotLetIn(t *testing.T) {
 	}
 }
 
-// A link that ends somebody else's sign-in signs nobody in as that person. A code is good once.
+// A callback URL of another person's sign-in does not sign in the visitor. A code is valid once.
 func TestOIDC_CallbackOfAnotherBrowser_Refused(t *testing.T) {
 	t.Parallel()
 	p := provider(t)

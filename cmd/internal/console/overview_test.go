@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// The overview says in words all that it draws.
+// The overview contains every figure of its charts as text.
 func TestOverview_FiguresInWordsAndPictures(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -22,7 +22,7 @@ func TestOverview_FiguresInWordsAndPictures(t *testing.T) {
 			t.Errorf("without an event: %d, without %q", got.StatusCode, none)
 		}
 	}
-	// The hour before the last had 600 of one source and 1,200 of another.
+	// In the hour before the last, one source had 600 deliveries and another 1,200.
 	s.exec(`insert into source_hours (source, hour, count)
 		select source, date_trunc('hour', now()) - interval '2 hours', n from (values ('a', 600), ('b', 1200)) s (source, n)
 		union all select 'a', now() - interval '3 days', 600000`)
@@ -36,21 +36,21 @@ func TestOverview_FiguresInWordsAndPictures(t *testing.T) {
 	for _, says := range []string{"at most 30, in the hour from", "receipt-email: half within 505ms, 19 of 20 within 950ms", ": 30 a minute</title>",
 		"receipt-email, 100 effects: half within", "effect_failed"} {
 		if !strings.Contains(page, says) {
-			t.Errorf("it does not say %q", says)
+			t.Errorf("the page does not contain %q", says)
 		}
 	}
 	if n := len(regexp.MustCompile(`<svg[^>]*role="img" aria-label="[^"]+"`).FindAllString(page, -1)); n != 2 {
-		t.Errorf("%d pictures that say where their words are, want 2", n)
+		t.Errorf("%d charts refer to their text, want 2", n)
 	}
 }
 
-// The pages of sources and sinks say what comes, what is refused, what ends, and how long calls take.
+// The pages of sources and sinks contain the deliveries, the rejections, expiring secrets, and the duration of calls.
 func TestSourcesAndSinks_TrafficAndTimes(t *testing.T) {
 	t.Parallel()
 	ends := time.Date(2027, 2, 3, 0, 0, 0, 0, time.UTC)
 	s := newStand(t, func(c *config.Config) {
 		c.Sources = map[string]config.Source{"stripe": {Provider: "stripe", Mode: webhook.Live, Secrets: []config.Secret{{Label: "first", NotAfter: ends}}}}
-		c.Sinks.Finance = config.HTTPSink{Live: &config.Endpoint{URL: "https://finance.example"}, Test: &config.Endpoint{URL: "https://test.example"}}
+		c.Sinks = config.Sinks{"finance": {Live: &config.Server{Endpoint: config.Endpoint{URL: "https://finance.example"}}, Test: &config.Server{Endpoint: config.Endpoint{URL: "https://test.example"}}}}
 	})
 	s.exec(`insert into source_hours (source, hour, count) values ('stripe', date_trunc('hour', now()) - interval '1 hour', 90)`)
 	s.exec(`insert into source_counts (source, what, name, day, count, last)
@@ -64,33 +64,32 @@ func TestSourcesAndSinks_TrafficAndTimes(t *testing.T) {
 	page := ada.get("/sources").text
 	for _, says := range []string{">1.5<", ">90<", "signature: 7<", `datetime="2027-02-03T00:00:00Z"`} {
 		if !strings.Contains(page, says) {
-			t.Errorf("the sources do not say %q", says)
+			t.Errorf("the sources do not contain %q", says)
 		}
 	}
 	if strings.Contains(page, "clock: 5") {
-		t.Error("the sources tell of what was refused nine days ago")
+		t.Error("the sources contain a rejection of nine days ago")
 	}
 	page = ada.get("/sinks").text
 	for _, says := range []string{">finance:live<", ">50ms<", ">59ms<"} {
 		if !strings.Contains(page, says) {
-			t.Errorf("the sinks do not say %q", says)
+			t.Errorf("the sinks do not contain %q", says)
 		}
 	}
 	if strings.Contains(page, "700ms") || strings.Contains(page, "9s") {
-		t.Error("the sinks tell of another's call, or of one that had no answer")
+		t.Error("the sinks contain a call of another sink, or a call without a response")
 	}
 }
 
-// absurdSQL parks two events, each about the largest amount that a row can hold.
+// absurdSQL parks two events, each with the largest amount that a row can contain.
 const absurdSQL = `
 	with parked as (
 		insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, updated_at, body_hash, status, reason)
 		select ('01890000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'stripe', 'stripe', 'live', 'evt_' || n, 'id', 'invoice.paid', 'in_' || n, now(), now(), '\x01', 'dead', 'effect_failed: x'
-		  from generate_series(1, 2) n returning id, event_id, object_id)
-	insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
-	select 'stripe', 'live', 'invoice_seen', object_id, event_id, id, now(), 3, 'event', '{"Invoice":{"Paid":9223372036854775807,"Currency":"usd"}}' from parked`
+		  from generate_series(1, 2) n returning id, object_id)
+	insert into event_subjects (receipt_id, object, main, amount, currency) select id, object_id, true, 9223372036854775807, 'usd' from parked`
 
-// Two amounts whose sum has more than 64 bits falsify the sum and fail no page.
+// Two amounts with a sum above 64 bits make the sum wrong, but no page fails.
 func TestPages_AmountsBeyond64Bits_Served(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -104,8 +103,9 @@ func TestPages_AmountsBeyond64Bits_Served(t *testing.T) {
 	}
 }
 
-// Money that is not booked is on Now and Overview with its amount, and leads to the decision that gives it to an account.
-func TestPages_UnassignedMoney_LeadsToClaim(t *testing.T) {
+// Money that is not booked is on Now and Overview with its amount, with a link to the decision that assigns it to an
+// account.
+func TestPages_UnassignedMoney_LeadsToAssign(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	s.exec(`insert into objects (mode, kind, id, state, updated_at)
@@ -114,9 +114,9 @@ func TestPages_UnassignedMoney_LeadsToClaim(t *testing.T) {
 		values (gen_random_uuid(), 'stripe', 'stripe', 'acct_9', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'ignored', 'account_not_mapped: x; 4900 minor units of USD were paid')`)
 	ada := s.as("ada", role.Finance)
 	for path, says := range map[string][]string{
-		"/":                {`<a href="/money?mode=live">live</a>`, "1 payment (15.00 USD) not booked", "1 payment (7.00 USD) not booked", "acct_9", "1 live event ignored, 49.00 USD paid"},
-		"/overview":        {"1 payment (15.00 USD) not booked", "1 live event ignored, 49.00 USD paid"},
-		"/money?mode=live": {"/decide?mode=live&amp;target=pi_1&amp;verb=claim", "15.00 USD"},
+		"/":                   {`<a href="/payments?mode=live">1 payment in live mode not booked`, "15.00 USD", `<a href="/payments?mode=test">1 payment in test mode not booked`, "7.00 USD", "connected account acct_9 is not mapped: 1 event ignored in live mode", "49.00 USD"},
+		"/overview":           {"1 payment in live mode not booked", "15.00 USD", "connected account acct_9 is not mapped", "49.00 USD"},
+		"/payments?mode=live": {"/decide?mode=live&amp;target=pi_1&amp;verb=assign", "15.00 USD"},
 	} {
 		page := ada.get(path)
 		for _, words := range says {
@@ -125,13 +125,13 @@ func TestPages_UnassignedMoney_LeadsToClaim(t *testing.T) {
 			}
 		}
 	}
-	if page := ada.get("/money?mode=live"); strings.Contains(page.text, "pi_2") {
+	if page := ada.get("/payments?mode=live"); strings.Contains(page.text, "pi_2") {
 		t.Error("the list of live money has a test payment")
 	}
 }
 
-// An account whose workspace waits for a sink, or whose price is in no plan, is not green, and its page gives the cause
-// and the next step.
+// An account with a workspace that waits for a sink, or with an unmapped price, is not green, and its page shows the
+// cause and the next step.
 func TestAccount_Obstacle_NotGreen_WithCause(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)

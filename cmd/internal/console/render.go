@@ -14,7 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
@@ -57,7 +57,7 @@ var functions = template.FuncMap{
 type view struct {
 	Title  string
 	Page   string
-	Person *operator.Person
+	Person *decide.Person
 	Dev    bool
 	Data   any
 	// Query is the text of the search field. Refreshes is set if the page reloads itself.
@@ -68,7 +68,8 @@ type view struct {
 // render writes a page. If the template fails, it writes nothing.
 func (s *Server) render(v *visit, status int, name, title string, data any) error {
 	var page bytes.Buffer
-	shown := view{Title: title, Page: name, Person: v.person, Dev: s.Config.Dev, Data: data, Query: v.QueryParam("q")}
+	shown := view{Title: title, Page: name, Person: v.person, Dev: s.Config.Dev.Enabled,
+		Data: data, Query: v.QueryParam("q")}
 	if r, renews := data.(interface{ renews() bool }); renews {
 		shown.Refreshes = r.renews()
 	}
@@ -120,7 +121,7 @@ type failurePage struct {
 // fail writes the error page. An internal error is logged, and its page refers to the log.
 func (s *Server) fail(err error, c echo.Context) {
 	v := &visit{Context: c}
-	v.person, _ = c.Get("person").(*operator.Person)
+	v.person, _ = c.Get("person").(*decide.Person)
 	status, page := s.explain(err)
 	page.Choices = allowed(v.person, page.Choices)
 	if status >= http.StatusInternalServerError {
@@ -136,8 +137,8 @@ func (s *Server) fail(err error, c echo.Context) {
 }
 
 func (s *Server) explain(err error) (int, failurePage) {
-	var refused *operator.RefusedError
-	var fault *operator.Fault
+	var refused *decide.RefusedError
+	var fault *decide.Fault
 	var lacking *forbidden
 	var told *problem
 	var of *echo.HTTPError
@@ -160,7 +161,7 @@ func (s *Server) explain(err error) (int, failurePage) {
 	case isTimeout(err):
 		return http.StatusGatewayTimeout, failurePage{What: "This took too long",
 			More: "The database or Temporal did not answer in time. Look at what has changed before you repeat it."}
-	case operator.Away(err):
+	case decide.Away(err):
 		return http.StatusServiceUnavailable, failurePage{What: "The database does not answer",
 			More: "Webhooks that come meanwhile are answered 503, and sent again. This page works again when it does."}
 	}
@@ -168,16 +169,16 @@ func (s *Server) explain(err error) (int, failurePage) {
 		More: "The log of pawl console has the error: " + output.FirstLine(err)}
 }
 
-func explainFault(f *operator.Fault) (int, failurePage) {
+func explainFault(f *decide.Fault) (int, failurePage) {
 	switch f.Kind {
-	case operator.Unknown:
+	case decide.Unknown:
 		return http.StatusNotFound, failurePage{What: "Nothing was found", More: f.Says}
-	case operator.Forbidden:
+	case decide.Forbidden:
 		return http.StatusForbidden, failurePage{What: "You may not do this", More: f.Says}
-	case operator.Later:
+	case decide.Later:
 		return http.StatusGatewayTimeout, failurePage{What: "It is not answered yet",
 			More: f.Says + "\nThe same form, sent again, asks once more and decides nothing twice."}
-	case operator.Ambiguous:
+	case decide.Ambiguous:
 		if f.Receipts == nil {
 			return http.StatusMultipleChoices, failurePage{What: "Several things have this ID", More: f.Says}
 		}

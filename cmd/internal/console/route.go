@@ -12,6 +12,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 	"github.com/pawlhq/pawl/cmd/internal/parameter"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
@@ -29,7 +32,7 @@ type route struct {
 // visit is a request. person is nil on a public route.
 type visit struct {
 	echo.Context
-	person *operator.Person
+	person *decide.Person
 }
 
 // ctx returns the context of the request, which has a timeout.
@@ -37,7 +40,7 @@ func (v *visit) ctx() context.Context { return v.Request().Context() }
 
 // segment returns the decoded path parameter.
 func (v *visit) segment(name string) (string, error) {
-	id, err := operator.PathID(v.Request().URL, v.Param(name))
+	id, err := parameter.PathID(v.Request().URL, v.Param(name))
 	if err != nil {
 		err = &problem{http.StatusBadRequest, "The address cannot be read", err.Error()}
 	}
@@ -58,9 +61,9 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/", read, none, s.home},
 		{http.MethodGet, "/overview", read, none, s.overview},
 		{http.MethodGet, "/find", read, inputs([]string{"q"}), s.find},
-		{http.MethodGet, "/events", read, inputs(operator.Criteria, "older"), s.events},
+		{http.MethodGet, "/events", read, inputs(event.Criteria, "older"), s.events},
 		{http.MethodGet, "/events/:id", read, none, s.event},
-		{http.MethodPost, "/events/:id/reveal", role.RightReveal, inputs([]string{"why"}), s.reveal},
+		{http.MethodPost, "/events/:id/reveal", role.RightReveal, inputs([]string{"reason"}), s.reveal},
 		{http.MethodGet, "/accounts", read, inputs([]string{"mode", "access", "plan", "status"}, "after"), s.accounts},
 		{http.MethodGet, "/accounts/:mode/:id", read, none, s.account},
 		{http.MethodGet, "/decide", read, deciding(), s.showDecision},
@@ -69,12 +72,12 @@ func (s *Server) routes() []route {
 		{http.MethodPost, "/decide/many", read, deciding(many...), s.decideMany},
 		{http.MethodGet, "/tasks", read, inputs([]string{"mode", "kind", "account"}), s.tasks},
 		{http.MethodGet, "/tasks/:object", read, none, s.task},
-		{http.MethodGet, "/money", read, inputs([]string{"mode"}), s.money},
+		{http.MethodGet, "/payments", read, inputs([]string{"mode"}), s.payments},
 		{http.MethodGet, "/jobs", read, none, s.jobs},
 		{http.MethodGet, "/jobs/:id", read, none, s.job},
 		{http.MethodGet, "/sinks", read, none, s.sinks},
 		{http.MethodGet, "/sources", read, none, s.sources},
-		{http.MethodGet, "/meaning", read, none, s.meanings},
+		{http.MethodGet, "/rules", read, none, s.rules},
 		{http.MethodGet, "/audit", read, inputs([]string{"target", "who", "action"}, "older"), s.audit},
 		{http.MethodGet, "/tokens", role.RightAdmin, none, s.tokens},
 	}
@@ -94,7 +97,7 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		}
 		p, err := s.door.personOf(c.Request())
 		switch {
-		case errors.Is(err, operator.ErrNobody):
+		case errors.Is(err, signin.ErrNobody):
 			return s.door.askToSignIn(c)
 		case err != nil:
 			return err
@@ -155,8 +158,8 @@ func inputs(names []string, more ...string) parameter.Rule {
 
 // deciding accepts the parameters of every verb and further inputs.
 func deciding(more ...string) parameter.Rule {
-	names := append([]string{"target", "why"}, more...)
-	for _, v := range operator.Verbs() {
+	names := append([]string{"target", "reason"}, more...)
+	for _, v := range operator.Verbs {
 		for _, f := range v.Flags {
 			if !slices.Contains(names, f.Name) {
 				names = append(names, f.Name)
@@ -167,7 +170,7 @@ func deciding(more ...string) parameter.Rule {
 }
 
 // many lists the further inputs of a bulk decision.
-var many = append([]string{"rate", "count"}, operator.Criteria...)
+var many = append([]string{"rate", "count"}, event.Criteria...)
 
 // forbidden means that none of the person's roles has the right of the route.
 type forbidden struct{ needs role.Right }

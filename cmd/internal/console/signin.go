@@ -7,7 +7,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 	"github.com/pawlhq/pawl/schema/session"
 )
 
@@ -74,18 +75,18 @@ func (d *door) signIn(v *visit) error {
 		return d.signInAgain(v, http.StatusUnauthorized, "The name or the password is wrong.")
 	}
 	attempt.succeeded()
-	by := operator.Verified{Via: operator.ByPassword, Credential: u.Credential()}
+	by := signin.Verified{Via: signin.ByPassword, Credential: u.Credential()}
 	return d.begin(v, u.Person, by, v.FormValue("next"))
 }
 
 // begin creates a session with a new secret and ends the previous session of the browser.
-func (d *door) begin(v *visit, p operator.Person, by operator.Verified, next string) error {
+func (d *door) begin(v *visit, p decide.Person, by signin.Verified, next string) error {
 	if old, err := v.Cookie(d.cookieName()); err == nil {
 		if err := session.New(d.db).End(v.ctx(), old.Value); err != nil {
 			return err
 		}
 	}
-	secret, err := operator.SignIn(v.ctx(), d.db, p, by, d.cfg.Console.Session)
+	secret, err := signin.Begin(v.ctx(), d.db, p, by, d.cfg.Console.Session)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
@@ -30,7 +32,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// sized is a console with the API, over a database as [fill] leaves it.
+// sized is a console with the API, with a database from [fill].
 type sized struct {
 	t   testing.TB
 	db  *pgxpool.Pool
@@ -39,7 +41,7 @@ type sized struct {
 	dead, paid, unwanted, middle string
 }
 
-// newSized connects as the console does.
+// newSized connects like the console.
 func newSized(t testing.TB, dsn string, receipts int) *sized {
 	t.Helper()
 	options, err := pgxpool.ParseConfig(dsn)
@@ -58,18 +60,18 @@ func newSized(t testing.TB, dsn string, receipts int) *sized {
 	s.dead = s.text(`select event_id from receipts where status = 'dead' order by received_at limit 1`)
 	s.middle = s.text(`select id from receipts where id > (select id from receipts where event_id = $1) order by id limit 1`, eventID(receipts/2))
 	s.paid, s.unwanted = eventID(receipts/2/10*10+8), eventID(receipts/2/10*10)
-	cfg := &config.Config{Dev: true, API: config.API{StaleIfError: time.Minute}, Sources: map[string]config.Source{
+	cfg := &config.Config{Dev: config.Development{Enabled: true}, API: config.API{StaleIfError: time.Minute}, Sources: map[string]config.Source{
 		"stripe": {Provider: "stripe", Mode: webhook.Live, Secrets: []config.Secret{{Label: "first"}}},
 	}}
 	cfg.Console.Listen = "127.0.0.1:0"
 	held := receipt.NewStore(s.db, receipt.Options{})
 	t.Cleanup(held.Close)
-	o := &operator.Operator{DB: s.db, Audit: audit.New(s.db, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
-		Outlook: process.Outlook(cfg, s.db, held), Places: map[string][]string{operator.Source: {"stripe"}}}
-	accesses := operator.NewAccesses(s.db, 0)
+	o := &decide.Operator{Verbs: operator.Verbs, DB: s.db, Audit: audit.New(s.db, slog.New(slog.DiscardHandler)), Temporal: away{}, TaskQueue: "pawl",
+		Outlook: process.Outlook(cfg, s.db, held), Places: map[string][]string{decide.Source: {"stripe"}}}
+	accesses := account.NewAccesses(s.db, 0)
 	server, err := console.New(console.Options{Config: cfg, Operator: o, Log: slog.New(slog.DiscardHandler),
 		Page: func(string, string) string { return "" },
-		API: func(g *echo.Group, person func(*http.Request) (*operator.Person, error)) error {
+		API: func(g *echo.Group, person func(*http.Request) (*decide.Person, error)) error {
 			return api.Mount(g, api.Options{Operator: o, Config: cfg, Accesses: accesses, Person: person, Log: slog.New(slog.DiscardHandler)})
 		}})
 	if err != nil {
@@ -93,8 +95,8 @@ func (s *sized) text(sql string, args ...any) (text string) {
 	return text
 }
 
-// pages are addresses of every page and of everything that the API reads, with each filter, and with words that nothing
-// passes.
+// pages returns addresses of every page and of every read of the API, with each filter, and with filters without a
+// match.
 func (s *sized) pages() (all []string) {
 	q := func(path string, filters ...string) {
 		all = append(all, path)
@@ -104,7 +106,6 @@ func (s *sized) pages() (all []string) {
 	}
 	q("/")
 	q("/overview")
-	q("/pending")
 	q("/find", "q=A-18", "q="+s.paid, "q=ada5@example.com", "q=acct-5", "q=nothing", "q=job-1", "q=sub_5", "q=cus_5", "q=ch_18", "q=in_18", "q=dp_20",
 		"q=finance-export:stripe:live:in_18", "q=stripe:"+s.paid)
 	for _, at := range []string{"/events", "/api/v1/events"} {
@@ -115,9 +116,9 @@ func (s *sized) pages() (all []string) {
 		for _, status := range receipt.Statuses {
 			q(at + "?status=" + string(status))
 		}
-		q(at, older+"="+s.middle, "reason=effect_failed", "reason=type_not_wanted", "reason=unknown", "reason=type_not_wanted&status=processed",
+		q(at, older+"="+s.middle, "reason_code=effect_failed", "reason_code=type_ignored", "reason_code=unknown", "reason_code=type_ignored&status=processed",
 			"source=stripe", "source=unknown", "type=invoice.paid", "type=unknown", "source=stripe&type=charge.updated&status=ignored",
-			"source=stripe&status=compensated", "type=invoice.paid&reason=effect_failed", "account=acct-5", "account=acct-0", "account=acct-0&status=dead",
+			"source=stripe&status=compensated", "type=invoice.paid&reason_code=effect_failed", "account=acct-5", "account=acct-0", "account=acct-0&status=dead",
 			"object=in_18", "object=cus_0", "account=acct-5&object=cus_5", "type=invoice.paid&"+older+"="+s.middle)
 	}
 	q("/events/" + s.dead)
@@ -128,16 +129,16 @@ func (s *sized) pages() (all []string) {
 	q("/accounts/live/acct-5")
 	q("/accounts/live/acct-0")
 	q("/decide", "verb=retry&target="+s.dead, "verb=compensate&target="+s.dead, "verb=replay&target="+s.paid, "verb=hold-account&target=acct-5&mode=live")
-	q("/decide/many", "verb=retry&status=dead", "verb=retry&status=dead&preview=effects", "verb=approve&status=needs_review", "verb=retry&status=dead&reason=effect_failed")
+	q("/decide/many", "verb=retry&status=dead", "verb=retry&status=dead&preview=effects", "verb=approve&status=needs_review", "verb=retry&status=dead&reason_code=effect_failed")
 	q("/tasks", "mode=live", "mode=test", "kind=dispute", "kind=unknown", "account=acct-400", "account=unknown")
 	q("/tasks/dp_400")
-	q("/money", "mode=live")
+	q("/payments", "mode=live")
 	q("/jobs")
 	q("/jobs/job-1")
 	q("/jobs/job-2")
 	q("/sinks")
 	q("/sources")
-	q("/meaning")
+	q("/rules")
 	q("/tokens")
 	q("/audit", "target="+eventID(257), "target=unknown", "who=ada", "who=unknown", "action=skip", "action=unknown", "older=30")
 	q("/sign-in")
@@ -145,12 +146,12 @@ func (s *sized) pages() (all []string) {
 	return append(all, s.asked()...)
 }
 
-// asked are the addresses of what the API alone reads.
+// asked returns the addresses that only the API reads.
 func (s *sized) asked() (all []string) {
 	for _, path := range []string{"openapi.json", "openapi.yaml", "accounts/acct-5", "accounts/acct-0", "accounts/cus_5", "accounts/acct-5/access", "accounts/cus_5/access",
 		"invoices/in_18", "invoices/A-18", "events/" + s.dead, "events/" + s.paid, "events/" + s.paid + "/payload", "effects", "effects?state=failed", "effects?state=uncertain",
 		"effects?prefix=receipt-email:", "effects?prefix=finance-export:&state=failed", "effects?prefix=unknown:", "effects?cursor=finance-export:stripe:live:in_18",
-		"tasks", "tasks?kind=dispute", "tasks?about=price_1", "tasks?account=acct-400", "tasks?cursor=live/dispute/dp_400", "tasks/dp_400", "money", "money?mode=test", "pending", "jobs", "jobs?cursor=job-2", "jobs/job-1?result=open",
+		"tasks", "tasks?kind=dispute", "tasks?about=price_1", "tasks?account=acct-400", "tasks?cursor=live/dispute/dp_400", "tasks/dp_400", "payments/unassigned", "payments/unassigned?mode=test", "approvals", "jobs", "jobs?cursor=job-2", "jobs/job-1?result=open",
 		"jobs/job-1?result=failed", "sinks", "sources", "audit", "audit?target=unknown", "audit?actor=unknown", "audit?action=skip&cursor=30",
 		"audit?since=2026-01-01T00:00:00Z"} {
 		all = append(all, "/api/v1/"+path)
@@ -177,10 +178,10 @@ func (s *sized) get(path string) int {
 	return res.StatusCode
 }
 
-// answers reports whether a status is that of a page. A search that finds nothing is a page, too.
+// answers reports whether a status is the status of a page, including a search without a result.
 func answers(status int) bool { return status < 400 || status == http.StatusNotFound }
 
-// Every page and everything that the API reads is among those that are measured.
+// Every page and every read of the API is in the list of measured addresses.
 func (s *sized) walksAll() {
 	s.t.Helper()
 	paths := s.pages()
@@ -188,9 +189,9 @@ func (s *sized) walksAll() {
 		at := regexp.MustCompile("^" + regexp.MustCompile(`:\w+|\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(pattern), `[^/?]+`) + `(\?|$)`)
 		return slices.ContainsFunc(paths, at.MatchString)
 	}
-	for _, r := range console.Routes(&config.Config{Dev: true}) {
+	for _, r := range console.Routes(&config.Config{Dev: config.Development{Enabled: true}}) {
 		if r.Method == http.MethodGet && !strings.HasPrefix(r.Path, "/sign-in/") && !walked(r.Path) {
-			s.t.Errorf("nobody has measured %s", r.Path)
+			s.t.Errorf("the test does not measure %s", r.Path)
 		}
 	}
 	var document struct{ Paths map[string]map[string]any }
@@ -208,12 +209,12 @@ func (s *sized) walksAll() {
 	}
 	for path, methods := range document.Paths {
 		if methods["get"] != nil && !walked(api.Prefix+path) {
-			s.t.Errorf("nobody has measured %s", path)
+			s.t.Errorf("the test does not measure %s", path)
 		}
 	}
 }
 
-// A page costs the same with many receipts as with few: it reads the rows that it shows, and some more.
+// The cost of a page does not depend on the number of receipts: it reads the rows that it shows, and a few more.
 func TestPages_ReadFewRows(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -235,8 +236,8 @@ func TestPages_ReadFewRows(t *testing.T) {
 	}
 }
 
-// The benchmark takes the time of each page, with PAWL_RECEIPTS receipts: on average, and the slowest. The migrated database
-// at PAWL_FILLED is filled once, and stays; the default is one that goes.
+// The benchmark measures each page with PAWL_RECEIPTS receipts: the average and the slowest time. The migrated database
+// at PAWL_FILLED is filled once and kept; by default the test uses a temporary one.
 func BenchmarkPages_ManyReceipts(b *testing.B) {
 	receipts, err := strconv.Atoi(os.Getenv("PAWL_RECEIPTS"))
 	if err != nil {

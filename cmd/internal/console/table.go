@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -123,12 +125,13 @@ func pairs(rows [][]string) (cells [][2]cell) {
 
 // badges maps words to the class of their color.
 var badges = map[string]string{
-	"processed": "good", "done": "good", "in": "good", "active": "good", "running": "calm",
+	"processed": "good", "done": "good", "up": "good", "active": "good", "running": "calm",
 	"finished": "good",
 	"received": "calm", "processing": "calm", "retrying": "wait", "needs_review": "ask",
 	"dead": "bad", "ignored": "dim",
-	"compensated": "dim", "failed": "bad", "uncertain": "ask", "skipped": "dim", "claimed": "calm", "out": "bad",
-	"paused": "wait", "suspended": "bad", "none": "dim", "not begun": "dim", "page": "bad", "ticket": "wait",
+	"compensated": "dim", "failed": "bad", "uncertain": "ask", "skipped": "dim", "claimed": "calm", "down": "bad",
+	"paused": "wait", "suspended": "bad", "none": "dim", "not begun": "dim",
+	"page": "bad", "ticket": "wait", "info": "calm",
 	"test": "test", "refused": "ask", "cancelled": "dim", "tried again": "wait",
 	"accepted": "good", "revoked": "dim", "expired": "dim",
 }
@@ -182,7 +185,7 @@ type button struct {
 	Grave bool
 }
 
-func buttons(choices []operator.Choice) (all []button) {
+func buttons(choices []decide.Choice) (all []button) {
 	for _, c := range choices {
 		all = append(all, newButton(c))
 	}
@@ -190,16 +193,16 @@ func buttons(choices []operator.Choice) (all []button) {
 }
 
 // allowed returns the buttons that a person has the right to.
-func allowed(p *operator.Person, all []button) (may []button) {
+func allowed(p *decide.Person, all []button) (may []button) {
 	for _, b := range all {
-		if b.Verb == "" || p.May(operator.VerbNamed(b.Verb).Rights()...) {
+		if b.Verb == "" || p.May(operator.Verbs.Named(b.Verb).Rights()...) {
 			may = append(may, b)
 		}
 	}
 	return may
 }
 
-func newButton(c operator.Choice) button {
+func newButton(c decide.Choice) button {
 	d := c.Decision
 	if d == nil {
 		return button{Label: c.Line(), Does: c.Does, Command: c.Line()}
@@ -209,13 +212,13 @@ func newButton(c operator.Choice) button {
 		label += " " + kind
 	}
 	return button{Label: label, Does: c.Does, Verb: d.Verb, Href: decideHref(*d),
-		Grave: d.Verb == operator.VerbCompensate || d.Verb == operator.VerbResend}
+		Grave: d.Verb == event.Compensate.Name || d.Verb == event.Resend.Name}
 }
 
 // decideHref returns the link to the preview of a decision.
-func decideHref(d operator.Decision) string {
+func decideHref(d decide.Decision) string {
 	q := url.Values{"verb": {d.Verb}, "target": {d.Target}}
-	for _, f := range operator.VerbNamed(d.Verb).Flags {
+	for _, f := range operator.Verbs.Named(d.Verb).Flags {
 		if value := *f.Value(&d.Args); value != "" {
 			q.Set(f.Name, value)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
@@ -71,7 +71,7 @@ type attempt struct {
 // begin counts an attempt at name by the network of client. It returns the reason if there were too many, and "" if
 // the password may be compared.
 func (t *tries) begin(now time.Time, name string, client netip.Addr) (a *attempt, refused string) {
-	if operator.CheckName(name) != nil {
+	if decide.CheckName(name) != nil {
 		name = "" // no person has such a name, and a long one would take memory
 	}
 	a = &attempt{t, pair{name, throttle.Wide(client)}, now, false}

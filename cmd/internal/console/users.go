@@ -16,7 +16,7 @@ import (
 
 	"github.com/alexedwards/argon2id"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
@@ -32,13 +32,13 @@ type Users struct {
 	read   time.Time // the modification time of the file at the last read
 	size   int64
 	people map[string]User
-	// nobody is a hash that is compared for an unknown name, so that both cases take the same time.
+	// nobody is a hash that is compared if the name is unknown, so that both cases take the same time.
 	nobody string
 }
 
 // User is a person of the file.
 type User struct {
-	operator.Person
+	decide.Person
 	hash string
 }
 
@@ -96,8 +96,8 @@ func parseUser(line string) (one User, err error) {
 		return one, errors.New("write NAME:ROLE,ROLE:HASH, as pawl console adduser does")
 	}
 	one.Name, one.hash = parts[0], parts[2]
-	one.Identity = operator.Identity{Issuer: operator.IssuerLocal, Subject: one.Name}
-	if err := operator.CheckName(one.Name); err != nil {
+	one.Identity = decide.Identity{Issuer: decide.IssuerLocal, Subject: one.Name}
+	if err := decide.CheckName(one.Name); err != nil {
 		return one, err
 	}
 	if _, _, _, err := argon2id.DecodeHash(one.hash); err != nil {
@@ -158,8 +158,8 @@ func (u *Users) Named(name string) (*User, error) {
 }
 
 // Line is a person's line in the file.
-func Line(p operator.Person, password string) (string, error) {
-	if err := operator.CheckName(p.Name); err != nil {
+func Line(p decide.Person, password string) (string, error) {
+	if err := decide.CheckName(p.Name); err != nil {
 		return "", err
 	}
 	if strings.ContainsAny(p.Name, ":#") {
@@ -180,7 +180,7 @@ func Line(p operator.Person, password string) (string, error) {
 }
 
 // Add writes a person to the file, or replaces the person with the same name. It writes a new file with mode 0600.
-func (u *Users) Add(p operator.Person, password string) error {
+func (u *Users) Add(p decide.Person, password string) error {
 	line, err := Line(p, password)
 	if err != nil {
 		return err

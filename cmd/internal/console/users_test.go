@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/console"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
@@ -18,13 +18,13 @@ func TestUsers_File_AddReplaceRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := console.NewUsers(path)
-	ada := operator.Person{Name: "ada@acme.example", Roles: []role.Role{role.Operator, role.Reveal}}
+	ada := decide.Person{Name: "ada@acme.example", Roles: []role.Role{role.Operator, role.Reveal}}
 	for _, p := range []string{password, password + " 2"} {
 		if err := u.Add(ada, p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := u.Add(operator.Person{Name: "bob", Roles: []role.Role{role.Viewer}}, password); err != nil {
+	if err := u.Add(decide.Person{Name: "bob", Roles: []role.Role{role.Viewer}}, password); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(path)
@@ -63,7 +63,7 @@ func TestUsers_Refused(t *testing.T) {
 		"a name that is nothing":  {" ", password, "1 to"},
 		"a name that is a remark": {"#ada", password, "must not have"},
 	} {
-		err := u.Add(operator.Person{Name: c.name, Roles: []role.Role{role.Viewer}}, c.password)
+		err := u.Add(decide.Person{Name: c.name, Roles: []role.Role{role.Viewer}}, c.password)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

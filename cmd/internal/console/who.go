@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/ingress/throttle"
 	"github.com/pawlhq/pawl/schema"
@@ -21,7 +22,7 @@ type door struct {
 	cfg   *config.Config
 	db    schema.DB
 	log   *slog.Logger
-	token func(ctx context.Context, token, address string) (*operator.Person, error)
+	token func(ctx context.Context, token, address string) (*decide.Person, error)
 	users *Users
 	oidc  *provider
 	tries *tries
@@ -34,18 +35,18 @@ type door struct {
 }
 
 // developer is the person of every request to the console of `pawl dev`.
-var developer = operator.Person{Identity: operator.Identity{Issuer: operator.IssuerDev, Subject: "dev"}, Name: "dev",
+var developer = decide.Person{Identity: decide.Identity{Issuer: decide.IssuerDev, Subject: "dev"}, Name: "dev",
 	Roles: []role.Role{role.Admin}}
 
 // personOf returns the person who sends a request: named by a trusted proxy, or signed in by a cookie. The error is
-// [operator.ErrNobody] if the request names no person.
-func (d *door) personOf(r *http.Request) (*operator.Person, error) {
+// [signin.ErrNobody] if the request names no person.
+func (d *door) personOf(r *http.Request) (*decide.Person, error) {
 	p, err := d.identify(r)
 	return known(r, p, err)
 }
 
 // known records on the connection of r that a person or program has sent it, so that strangers do not displace it.
-func known(r *http.Request, p *operator.Person, err error) (*operator.Person, error) {
+func known(r *http.Request, p *decide.Person, err error) (*decide.Person, error) {
 	if p != nil && err == nil {
 		conn := throttle.ConnOf(r.Context())
 		conn.Verified()
@@ -54,8 +55,8 @@ func known(r *http.Request, p *operator.Person, err error) (*operator.Person, er
 	return p, err
 }
 
-func (d *door) identify(r *http.Request) (*operator.Person, error) {
-	if d.cfg.Dev {
+func (d *door) identify(r *http.Request) (*decide.Person, error) {
+	if d.cfg.Dev.Enabled {
 		return &developer, nil
 	}
 	if p, err := d.proxied(r); p != nil || err != nil {
@@ -63,13 +64,13 @@ func (d *door) identify(r *http.Request) (*operator.Person, error) {
 	}
 	cookie, err := r.Cookie(d.cookieName())
 	if err != nil || cookie.Value == "" {
-		return nil, operator.ErrNobody
+		return nil, signin.ErrNobody
 	}
-	p, by, err := operator.SignedIn(r.Context(), d.db, cookie.Value)
+	p, by, err := signin.Find(r.Context(), d.db, cookie.Value)
 	if err != nil {
 		return nil, err
 	}
-	if by.Via != operator.ByPassword {
+	if by.Via != signin.ByPassword {
 		return p, nil
 	}
 	// The file decides at each request. A person who is removed, or has another password, is signed out, and a change
@@ -79,20 +80,20 @@ func (d *door) identify(r *http.Request) (*operator.Person, error) {
 	case err != nil:
 		return nil, err
 	case u == nil || u.Credential() != by.Credential:
-		return nil, operator.ErrNobody
+		return nil, signin.ErrNobody
 	}
 	return &u.Person, nil
 }
 
 // programOrPerson authenticates a request to the API. A token has precedence over a cookie.
-func (d *door) programOrPerson(r *http.Request) (*operator.Person, error) {
+func (d *door) programOrPerson(r *http.Request) (*decide.Person, error) {
 	given := r.Header.Get("Authorization")
 	if given == "" {
 		return d.personOf(r)
 	}
 	token, is := strings.CutPrefix(given, "Bearer ")
 	if !is || d.token == nil {
-		return nil, operator.ErrNobody
+		return nil, signin.ErrNobody
 	}
 	p, err := d.token(r.Context(), strings.TrimSpace(token), d.client(r).String())
 	return known(r, p, err)
@@ -121,7 +122,7 @@ func prefixes(networks []config.Network) (list []netip.Prefix) {
 
 // proxied returns the person that a trusted proxy names, or nil. It refuses a request in which a header of the proxy is
 // repeated: a proxy that adds its field to the client's lets the client choose a name or groups.
-func (d *door) proxied(r *http.Request) (*operator.Person, error) {
+func (d *door) proxied(r *http.Request) (*decide.Person, error) {
 	p := d.cfg.Console.Proxy
 	if p.Header == "" || !throttle.Contains(prefixes(p.From), throttle.Peer(r)) {
 		return nil, nil
@@ -135,14 +136,14 @@ func (d *door) proxied(r *http.Request) (*operator.Person, error) {
 		}
 	}
 	name := r.Header.Get(p.Header)
-	if operator.CheckName(name) != nil {
+	if decide.CheckName(name) != nil {
 		return nil, nil
 	}
 	var groups []string
 	for group := range strings.SplitSeq(r.Header.Get(p.Groups), ",") {
 		groups = append(groups, strings.TrimSpace(group))
 	}
-	return &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerProxy, Subject: name}, Name: name,
+	return &decide.Person{Identity: decide.Identity{Issuer: decide.IssuerProxy, Subject: name}, Name: name,
 		Roles: d.rolesOf(groups)}, nil
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -80,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if err := keeper.Await(ctx, filepath.Join(s.Dir, "temporal")); err != nil {
 		return s, err
 	}
-	if _, err := s.content(config.DevParams{}); err != nil { // first: a start takes a while
+	if _, err := s.content(template.DevParams{}); err != nil { // first: a start takes a while
 		return s, err
 	}
 	if err := o.checkPorts(); err != nil {
@@ -210,7 +211,8 @@ func (s *Stack) explain(err error) error {
 
 // Configure writes the configuration of the stack, for all other commands.
 func (s *Stack) Configure() (file string, err error) {
-	var sources []config.DevSource
+	var sources []template.DevSource
+	var relayed []string
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 		p := s.Providers[name]
 		if err := s.makeKeys(p.Name, p); err != nil {
@@ -219,25 +221,26 @@ func (s *Stack) Configure() (file string, err error) {
 		if p.Name == "stripe" { // it has flows, and its own part in the configuration
 			continue
 		}
-		source := config.DevSource{Provider: p.Name, Options: p.Sample.Options}
+		source := template.DevSource{Provider: p.Name, Options: p.Sample.Options}
 		if p.Contract.Mode == "" {
 			source.Mode = webhook.Test
 		}
-		sources = append(sources, source)
+		sources, relayed = append(sources, source), append(relayed, p.Name)
 	}
-	if err := s.makeKeys("consumer", standardwebhooks.Provider); err != nil {
+	if err := s.makeKeys("destination", standardwebhooks.Provider); err != nil {
 		return "", err
 	}
 	day := "" // means 24 hours
 	if s.Day != 24*time.Hour {
 		day = output.ShortDuration(s.Day)
 	}
-	content, err := s.content(config.DevParams{
+	content, err := s.content(template.DevParams{
 		Day:     day,
 		Ingress: s.Ingress, Console: s.Console, Ops: s.Ops, WorkerOps: "127.0.0.1:0",
 		WorkspacesURL: s.Sandbox.URL(), FinanceURL: s.Sandbox.URL(), SMTP: s.Sandbox.SMTPAddr(),
-		TemporalUI: s.Temporal.UIURL(), Subscriber: s.Sandbox.URL() + "/events", Consumer: s.Sandbox.URL() +
-			"/relayed", StripeAPI: s.Sandbox.URL() + "/stripe", Sources: sources,
+		TemporalUI: s.Temporal.UIURL(), EventsURL: s.Sandbox.URL() + "/events",
+		RelayedURL: s.Sandbox.URL() + "/relayed", Relayed: strings.Join(relayed, ", "),
+		StripeAPI: s.Sandbox.URL() + "/stripe", Sources: sources,
 	})
 	if err != nil {
 		return "", err
@@ -271,22 +274,22 @@ func (s *Stack) endpoint() []json.RawMessage {
 }
 
 // content returns the configuration of the stack: the dev configuration, with parts of the user's file.
-func (s *Stack) content(p config.DevParams) ([]byte, error) {
+func (s *Stack) content(p template.DevParams) ([]byte, error) {
 	if s.Own == "" {
-		return config.Dev(p), nil
+		return template.Dev(p), nil
 	}
 	own, err := os.ReadFile(s.Own)
 	if err != nil {
 		return nil, fmt.Errorf("read --config: %w", err)
 	}
-	content, err := config.DevOf(p, s.Own, own, s.Real)
+	content, err := config.MergeDev(template.Dev(p), s.Own, own, s.Real)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Own, err)
 	}
 	return content, nil
 }
 
-// makeKeys creates the secret of a source or consumer in the file of this name under secrets/, unless it exists. A
+// makeKeys creates the secret of a source or destination in the file of this name under secrets/, unless it exists. A
 // provider's private key is stored beside it, for `pawl send --key`.
 func (s *Stack) makeKeys(name string, provider webhook.Provider) error {
 	file := filepath.Join(s.Dir, "secrets", name)

@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 )
 
-// parentEnv makes the test binary play a program that starts Temporal in the directory it names,
-// tells its address, and waits to be killed.
+// parentEnv makes the test binary a program that starts Temporal in the directory it names, prints its address, and
+// waits to be killed.
 const parentEnv = "PAWL_DEVSTACK_PARENT"
 
 func TestMain(m *testing.M) {
@@ -70,7 +70,7 @@ func dial(t *testing.T, server *dev.Temporal) client.Client {
 func TestStartTemporal_RestartFindsWorkflowsAndAttributes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { // as versions before have made it
+	if err := os.Chmod(dir, 0o755); err != nil { // the mode that earlier versions set
 		t.Fatal(err)
 	}
 	opts := dev.TemporalOptions{Dir: dir, SearchAttributes: map[string]string{"PawlProvider": "Keyword"}}
@@ -84,7 +84,7 @@ func TestStartTemporal_RestartFindsWorkflowsAndAttributes(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if got := info.Mode().Perm(); got != want {
-			t.Errorf("mode of %q is %o, want %o: nobody else may read histories", info.Name(), got, want)
+			t.Errorf("mode of %q is %o, want %o: other users must not read histories", info.Name(), got, want)
 		}
 	}
 	stop(t, first)
@@ -122,7 +122,7 @@ func TestStartTemporal_ParentKilled_SuccessorStarts(t *testing.T) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the parent said nothing: %v", err)
+		t.Fatalf("the parent printed no address: %v", err)
 	}
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestStartTemporal_ParentKilled_SuccessorStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same port: only possible when the old server is gone.
+	// The same port: only possible when the old server has stopped.
 	successor := start(t, dev.TemporalOptions{Dir: dir, Port: number})
 	if _, err := dial(t, successor).WorkflowService().GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{}); err != nil {
 		t.Error(err)
@@ -188,7 +188,7 @@ func TestCheckPort(t *testing.T) {
 	}
 }
 
-// The server looks for some ports by itself, and may find them taken when it gets to them.
+// The server chooses some ports by itself, and they may be in use when it listens.
 func TestStartTemporal_OwnPortTakenMeanwhile_TriedAgain(t *testing.T) {
 	path, err := dev.FindTemporal(t.Context(), os.Stderr)
 	if err != nil {
@@ -206,7 +206,7 @@ func TestStartTemporal_OwnPortTakenMeanwhile_TriedAgain(t *testing.T) {
 	}
 }
 
-// Whatever is called temporal on PATH is taken, also what ends well and is no server.
+// The first program called temporal on PATH is used, even if it is no server and exits with success.
 func TestStartTemporal_EndsAtOnceWithoutError_SaysSo(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "temporal"), []byte("#!/bin/sh\necho bye\n"), 0o755); err != nil {

@@ -5,18 +5,19 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// The clock skew that causes a warning and a failure. A source without its own tolerance rejects deliveries at
-// failSkew, because most signatures contain a time that is valid for five minutes.
+// The clock skew at which doctor reports a warning and a failure. Most signatures contain a time and are valid for five
+// minutes. A source without a tolerance of its own therefore rejects deliveries if the skew reaches failSkew.
 const (
 	warnSkew = 5 * time.Second
 	failSkew = 5 * time.Minute
 )
 
-// databaseClock compares the local clock with the database's, which determines leases and scheduled actions.
+// databaseClock compares the clock of this host with the clock of the database. The clock of the database determines
+// leases and scheduled actions.
 func (d *Doctor) databaseClock(ctx context.Context, f *findings) error {
 	var theirs time.Time
 	begin := time.Now()
@@ -27,7 +28,7 @@ func (d *Doctor) databaseClock(ctx context.Context, f *findings) error {
 	return nil
 }
 
-// providerClock compares our clock with the Date of the provider's API.
+// providerClock compares the clock of this host with the Date header of the provider's API.
 func (d *Doctor) providerClock(name string) func(context.Context, *findings) error {
 	s := d.Config.Sources[name]
 	return func(ctx context.Context, f *findings) error {
@@ -36,7 +37,7 @@ func (d *Doctor) providerClock(name string) func(context.Context, *findings) err
 			return err
 		}
 		const do = "check the source's api_url, and that this host may call it"
-		client := activities.NewHTTPClient()
+		client := httpcall.NewClient()
 		defer client.CloseIdleConnections()
 		begin := time.Now()
 		resp, err := client.Do(req)
@@ -55,13 +56,13 @@ func (d *Doctor) providerClock(name string) func(context.Context, *findings) err
 		if s.Tolerance > 0 {
 			most = s.Tolerance
 		}
-		// The Date header has a resolution of one second, so the expected time is half a second later.
+		// The Date header has a resolution of one second. On average the real time is half a second later.
 		f.skew(name, theirs.Add(500*time.Millisecond), begin, took, most)
 		return nil
 	}
 }
 
-// skew adds a finding about a clock that returned the time theirs between begin and begin + took.
+// skew adds a finding about a clock. The clock returned the time theirs at some moment between begin and begin + took.
 func (f *findings) skew(check string, theirs, begin time.Time, took, most time.Duration) {
 	skew := begin.Add(took / 2).Sub(theirs)
 	off, word := skew.Abs()-took/2, "ahead of"

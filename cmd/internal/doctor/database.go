@@ -12,15 +12,16 @@ import (
 	"github.com/pawlhq/pawl/schema/health"
 )
 
-// longTransaction is the age at which a transaction causes a warning. It keeps vacuum from removing the rows that were
-// deleted since its start, and may hold locks.
+// longTransaction is the age at which a transaction is reported. Until it ends, vacuum cannot remove rows that were
+// deleted since its start. It may also hold locks.
 const longTransaction = 5 * time.Minute
 
-// roomConns is the number of connections of one process of each kind and one command. A rolling deployment needs as
-// many free connections.
+// roomConns is the number of connections that one more process of each kind and one command need. A rolling deployment
+// needs so many free connections.
 const roomConns = process.IngressConns + process.WorkerConns + process.ConsoleConns + process.CommandConns
 
-// database examines the database. The setting dev accepts what is safe only on a developer's machine.
+// database examines the database. With the setting dev, it accepts settings that are safe only on a developer's
+// machine.
 func (d *Doctor) database(ctx context.Context, f *findings) error {
 	conn, err := d.Pool.Acquire(ctx)
 	if err != nil {
@@ -41,7 +42,7 @@ func (d *Doctor) database(ctx context.Context, f *findings) error {
 	}
 	f.add(OK, "reachable", "", "PostgreSQL %s", server.Version)
 	f.migrations(version)
-	f.role(ctx, conn, server, version, d.Config.Dev)
+	f.role(ctx, conn, server, version, d.Config.Dev.Enabled)
 	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
 		f.add(Warn, "session", "do what it says", "%s", output.FirstLine(err))
 	} else {
@@ -126,7 +127,7 @@ func (f *findings) connections(server health.Server) {
 	f.add(OK, "connections", "", "%s", found)
 }
 
-// few returns the first names of a list, and the number of the others.
+// few returns the first names of a list and the number of the remaining names.
 func few(list []string) string {
 	const most = 4
 	if len(list) > most {

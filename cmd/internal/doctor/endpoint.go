@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/source"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/endpoint"
 	"github.com/pawlhq/pawl/schema/quota"
 )
 
-// mendEndpoint maps each kind of finding except [endpoint.Off] to the recommended action.
+// mendEndpoint maps each kind of problem, except [endpoint.Off], to the recommended action.
 var mendEndpoint = map[endpoint.Kind]string{
 	endpoint.Gone:    "register it at Stripe, or write its URL as the source's `url`",
 	endpoint.Mode:    "give the source the key and the `mode` of its endpoint",
@@ -40,7 +40,7 @@ func (d *Doctor) endpoint(name string) func(context.Context, *findings) error {
 		if len(looked) > 0 {
 			seen = looked[0]
 		}
-		command := "`pawl " + operator.Backfill(seen) + "`"
+		command := "`pawl " + source.BackfillCommand(seen) + "`"
 		for _, one := range found {
 			if one.Kind == endpoint.Off {
 				f.add(Fail, name, "mend why it failed, switch it on at Stripe, and see by "+command+" what never came",

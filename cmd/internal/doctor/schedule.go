@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/cmd/internal/report"
 )
 
 // schedules compares the configured schedules with the schedules in Temporal.
@@ -18,13 +18,13 @@ func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 		f.add(OK, "schedules", "", "none: no source has an api_key, or policy has reconcile, gaps and endpoint off")
 		return nil
 	}
-	held, err := report.Schedules(ctx, d.Temporal, d.Config.Temporal.TaskQueue)
+	held, err := condition.Schedules(ctx, d.Temporal, d.Config.Temporal.TaskQueue)
 	if err != nil {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(wanted)) {
 		name := strings.TrimPrefix(id, d.Config.Temporal.TaskQueue+":")
-		i := slices.IndexFunc(held, func(s report.Schedule) bool { return s.Name == name })
+		i := slices.IndexFunc(held, func(s condition.Schedule) bool { return s.Name == name })
 		if i < 0 {
 			f.add(Warn, name, "start a worker with this configuration: it makes it", "there is no schedule %s", id)
 			continue

@@ -3,19 +3,17 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// endsSoon is how long before its end the only secret of a source causes a warning.
-const endsSoon = 14 * 24 * time.Hour
-
-// secrets reports the age and the use of each secret.
+// secrets adds findings about the age and the use of each secret, and about sources with a last secret that expires
+// soon.
 func (d *Doctor) secrets(ctx context.Context, f *findings) error {
 	uses, err := receipt.NewReader(d.Pool).SecretUses(ctx)
 	if err != nil {
@@ -25,13 +23,14 @@ func (d *Doctor) secrets(ctx context.Context, f *findings) error {
 	for _, s := range report.Sources(d.Config, uses, now, report.UnusedFor) {
 		for _, secret := range s.Secrets {
 			level, do, found := judge(s, secret, now)
-			if d.Config.Dev && level == Warn {
+			if d.Config.Dev.Enabled && level == Warn {
 				level = OK
 			}
 			f.add(level, s.Name+" "+secret.Label, do, "%s", found)
 		}
 	}
-	return nil
+	_, err = d.conditions(ctx, f, condition.Secret)
+	return err
 }
 
 func judge(s report.Source, secret report.Secret, now time.Time) (level Level, do, found string) {
@@ -44,17 +43,11 @@ func judge(s report.Source, secret report.Secret, now time.Time) (level Level, d
 		used += fmt.Sprintf("; %s old", ago(now.Sub(*secret.NotBefore)))
 	}
 	found = secret.Verdict + used
-	successor := slices.ContainsFunc(s.Secrets, func(o report.Secret) bool {
-		return o.Label != secret.Label &&
-			(o.NotAfter == nil || secret.NotAfter != nil && o.NotAfter.After(*secret.NotAfter))
-	})
 	switch {
 	case strings.HasPrefix(secret.Verdict, "ended ") && !secret.Active:
 		return Fail, "add the next one, and restart the ingress", found
 	case secret.SafeToRemove:
 		return Warn, "remove it, and restart the ingress", found
-	case secret.Active && secret.NotAfter != nil && secret.NotAfter.Sub(now) < endsSoon && !successor:
-		return Warn, "add the next one before: its window ends " + report.Day(*secret.NotAfter), found
 	case secret.Active && secret.LastUsed == nil:
 		return Warn, "see at the provider whether it sends to " + s.Path +
 				" and with this secret, and have it send a test event",
@@ -63,7 +56,7 @@ func judge(s report.Source, secret report.Secret, now time.Time) (level Level, d
 	return OK, "", found
 }
 
-// ago formats a past duration in a suitable unit.
+// ago formats a duration in a suitable unit.
 func ago(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -21,7 +21,7 @@ func TestJudge_Secret(t *testing.T) {
 		"never used":   {[]report.Secret{{Label: "a", Active: true, Verdict: "keep: it is the only one"}}, Warn, "never used: no delivery was signed with it"},
 		"replaced":     {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(-30), SafeToRemove: true, Verdict: "safe to remove"}, {Label: "b", Active: true}}, Warn, "safe to remove; last used 30 days ago"},
 		"ended":        {[]report.Secret{{Label: "a", NotAfter: at(-1), Verdict: "ended 2026-11-21, and no other is active"}}, Fail, "ended 2026-11-21"},
-		"ends soon":    {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(0), NotBefore: at(-100), NotAfter: at(3), Verdict: "in use"}}, Warn, "; 100 days old"},
+		"old":          {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(0), NotBefore: at(-100), NotAfter: at(3), Verdict: "in use"}}, OK, "; 100 days old"},
 		"next is here": {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(0), NotAfter: at(3), Verdict: "in use"}, {Label: "b"}}, OK, "in use"},
 	} {
 		level, _, found := judge(report.Source{Name: "stripe", Path: "/hooks/stripe", Secrets: c.secrets}, c.secrets[0], now)

@@ -16,28 +16,28 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc/codes"
 
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// shortRetention is the retention period below which doctor warns. People need that time to inspect and reset a closed
-// run.
+// shortRetention is the retention period below which doctor warns. People need some time to inspect or reset a run that
+// has ended.
 const shortRetention = 3 * 24 * time.Hour
 
 func (d *Doctor) temporal(ctx context.Context, f *findings) error {
 	namespace, err := d.Config.Temporal.Namespace()
 	if err == nil {
-		f.list = ExamineTemporal(ctx, d.Temporal, namespace, d.Config.Temporal.TaskQueue, d.Config.Dev)
+		f.list = ExamineTemporal(ctx, d.Temporal, namespace, d.Config.Temporal.TaskQueue, d.Config.Dev.Enabled)
 	}
 	return err
 }
 
-// ExamineTemporal examines the namespace and the workers of the task queue. dev accepts what is safe only on a
-// developer's machine.
+// ExamineTemporal checks the namespace and the workers of the task queue. If dev is true, it accepts settings that are
+// safe only on a developer's machine.
 func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue string, dev bool) []Finding {
 	f := &findings{area: "temporal"}
 	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. Deliveries are taken meanwhile, and run when it is back", "%s", report.TemporalSays(err))
+		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. Deliveries are taken meanwhile, and run when it is back", "%s", condition.TemporalSays(err))
 		return f.list
 	}
 	described, err := c.WorkflowService().DescribeNamespace(ctx,
@@ -48,9 +48,9 @@ func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue stri
 		return f.list
 	case code == codes.PermissionDenied, code == codes.Unauthenticated:
 		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace",
-			"%s may not be described: %s", namespace, report.TemporalSays(err))
+			"%s may not be described: %s", namespace, condition.TemporalSays(err))
 	case err != nil:
-		f.add(Fail, "namespace", "see Temporal's log", "%s", report.TemporalSays(err))
+		f.add(Fail, "namespace", "see Temporal's log", "%s", condition.TemporalSays(err))
 		return f.list
 	default:
 		f.namespace(described, dev)
@@ -77,7 +77,7 @@ func (f *findings) namespace(described *workflowservice.DescribeNamespaceRespons
 }
 
 // searchAttributes checks that the namespace has the search attributes of pawl's runs. If the list is forbidden, as on
-// Temporal Cloud, it reads the namespace instead.
+// Temporal Cloud, it reads the description of the namespace instead.
 func (f *findings) searchAttributes(ctx context.Context, c client.Client, namespace string,
 	described *workflowservice.DescribeNamespaceResponse) {
 	held := map[string]enumspb.IndexedValueType{}
@@ -97,7 +97,7 @@ func (f *findings) searchAttributes(ctx context.Context, c client.Client, namesp
 			return
 		}
 	default:
-		f.add(Fail, "search attributes", "see Temporal's log", "%s", report.TemporalSays(err))
+		f.add(Fail, "search attributes", "see Temporal's log", "%s", condition.TemporalSays(err))
 		return
 	}
 	var missing, other, create []string
@@ -130,17 +130,17 @@ func attributeNames() (names []string) {
 	return names
 }
 
-// workers examines the workers of the task queue.
+// workers checks the workers of the task queue.
 func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 	builds := map[string][]string{}
 	for _, kind := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {
 		described, err := c.DescribeTaskQueue(ctx, queue, kind)
 		if err != nil {
-			f.add(Fail, "workers", "see Temporal's log", "%s", report.TemporalSays(err))
+			f.add(Fail, "workers", "see Temporal's log", "%s", condition.TemporalSays(err))
 			return
 		}
 		polling := slices.DeleteFunc(described.GetPollers(), func(p *taskqueuepb.PollerInfo) bool {
-			return time.Since(p.GetLastAccessTime().AsTime()) > report.QuietPoller
+			return time.Since(p.GetLastAccessTime().AsTime()) > condition.QuietPoller
 		})
 		for _, p := range polling {
 			builds[buildOf(p)] = append(builds[buildOf(p)], p.GetIdentity())
@@ -162,7 +162,8 @@ func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 		strings.Join(told, "; "))
 }
 
-// buildOf returns the version of a worker for the display after its identity, or "" if the worker does not report one.
+// buildOf returns the version of a worker, to be shown after its identity. It returns "" if the worker reports no
+// version.
 func buildOf(p *taskqueuepb.PollerInfo) string {
 	name, build := p.GetDeploymentOptions().GetDeploymentName(), p.GetDeploymentOptions().GetBuildId()
 	if build == "" {

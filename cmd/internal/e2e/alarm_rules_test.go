@@ -39,19 +39,19 @@ type ruleFile struct {
 var (
 	// window is a range, [5m], or an offset.
 	window = regexp.MustCompile(`(\[|:|offset )(\d+)([smhd])\b`)
-	// age is a comparison of how long something lasts with a number of seconds. Shares of a second, and the time until
-	// something is due, are what they are.
-	age    = regexp.MustCompile(`(pawl_(?:\w+_oldest|sink_out|paused|endpoint_looked|database_\w+)_seconds(?:\{[^}]*\})?\) > )(\d+)`)
+	// age matches a comparison of an age with a number of seconds. Ratios and the time until a deadline are not
+	// shortened.
+	age    = regexp.MustCompile(`(pawl_(?:\w+_oldest|sink_down|paused|endpoint_checked|database_\w+)_seconds(?:\{[^}]*\})?\) > )(\d+)`)
 	metric = regexp.MustCompile(`\b(?:pawl|temporal)_\w+`)
 )
 
 var units = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
-// shortest is what becomes of a range and of a `for` at least: a process is asked each second, and a busy machine misses
-// some of them.
+// shortest is the minimum of a shortened range and `for`. Prometheus scrapes each second, and a busy machine misses
+// some scrapes.
 const shortest = 10 * time.Second
 
-// shorter is a rule whose times are so many times shorter.
+// shorter returns the rule with all times divided by scale.
 func (r rule) shorter(t *testing.T, scale int) rule {
 	t.Helper()
 	duration := func(number, unit string) string {
@@ -79,8 +79,8 @@ func (r rule) shorter(t *testing.T, scale int) rule {
 	return r
 }
 
-// rules reads the alerts that pawl ships, and writes them to a file with times that are so many times shorter. The file
-// has every rule, about the same metrics, under the same labels; and no time was overlooked.
+// rules reads the alerts that pawl ships, divides their times by scale, and writes them to a file. It checks that the
+// file has every rule, with the same metrics and labels, and that every time was changed.
 func rules(t *testing.T, to string, scale int) []rule {
 	t.Helper()
 	shipped := readRules(t, filepath.Join("..", "..", "..", "deploy", "alerts", "pawl.yaml"))
@@ -120,7 +120,7 @@ func readRules(t *testing.T, path string) (file ruleFile) {
 	return file
 }
 
-// checkShorter compares what was written with what is shipped.
+// checkShorter compares the written rules with the shipped rules.
 func checkShorter(t *testing.T, shipped, written ruleFile) {
 	t.Helper()
 	plain := func(expr string) string {
@@ -147,8 +147,8 @@ func checkShorter(t *testing.T, shipped, written ruleFile) {
 	}
 }
 
-// prometheus starts Debian's Prometheus with the rules, which scrapes the processes and tells the receiver. It returns
-// its address.
+// prometheus starts Debian's Prometheus with the rules. It scrapes the processes and notifies the receiver. The address
+// is returned.
 func prometheus(t *testing.T, dir, rules, receiver string, every time.Duration, targets ...string) (addr string) {
 	t.Helper()
 	config := fmt.Sprintf(`
@@ -173,13 +173,13 @@ scrape_configs: [{job_name: pawl, static_configs: [{targets: ["%[4]s"]}]}]
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("Prometheus (%s) said:\n%s", addr, said.String())
+			t.Logf("Prometheus (%s) logged:\n%s", addr, said.String())
 		}
 	})
 	return addr
 }
 
-// ask asks Prometheus, and returns the data of its answer.
+// ask sends a query to Prometheus and decodes the data of its response.
 func (a *alarmed) ask(path string, data any) error {
 	resp, err := http.Get("http://" + a.prometheus + "/api/v1/" + path)
 	if err != nil {
@@ -189,7 +189,7 @@ func (a *alarmed) ask(path string, data any) error {
 	return json.NewDecoder(resp.Body).Decode(&struct{ Data any }{data})
 }
 
-// evaluated is when the rules were evaluated last.
+// evaluated returns the time of the last evaluation of the rules.
 func (a *alarmed) evaluated() time.Time {
 	var data struct {
 		Groups []struct{ LastEvaluation time.Time }
@@ -200,7 +200,7 @@ func (a *alarmed) evaluated() time.Time {
 	return data.Groups[0].LastEvaluation
 }
 
-// scraped says that Prometheus does not have the numbers of a process.
+// scraped returns an error if Prometheus has no data of the process.
 func (a *alarmed) scraped(process string) error {
 	var data struct{ Result []any }
 	query := url.Values{"query": {`pawl_audit_broken{instance="` + process + `"}`}}

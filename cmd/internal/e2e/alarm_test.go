@@ -15,26 +15,26 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
-// quietly is something that fails without an event that shows it, or with one that nobody would look at.
+// quietly is a failure that causes no event, or an event that nobody would look at.
 type quietly struct {
 	name string
-	// plant makes it fail. told is everything that people are told of it: by, name, severity, runbook.
+	// plant causes the failure. told lists the expected reports: channel, name, severity, runbook.
 	plant func()
 	told  []told
-	// news is what people are told, as a ticket and once, of what mends it; "" for nothing.
+	// news is the kind of the ticket that the repair causes once; "" means no ticket.
 	news string
-	// wait moves back what the binary waits for, once Prometheus has told.
+	// wait is the SQL that moves times back for delays in the binary. It runs after Prometheus has fired.
 	wait string
-	// mend does what the runbook says.
+	// mend executes the runbook.
 	mend func()
 }
 
-// The small form's hour is a minute; PAWL_ALARM_SCALE=1 is the full form, in which nothing is made shorter.
+// In the short form an hour is a minute. With PAWL_ALARM_SCALE=1 no time is shortened.
 const alarmScale = 60
 
-// People are told of each of eleven quiet failures: once, by the right severity, with the runbook whose commands end
-// it, and that it is over. They are told so by the alerts, as Prometheus sends them, and by `notify`. Before and after,
-// healthy traffic tells nothing.
+// Each of eleven quiet failures is reported once, with the right severity and the runbook whose commands resolve it,
+// and is reported as resolved afterwards. Both channels are tested: the alerts that Prometheus sends, and `notify`.
+// Healthy traffic before and after causes no report.
 func TestAlarms_QuietFailures_ToldOnceAndToldToBeOver(t *testing.T) {
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -58,21 +58,22 @@ func TestAlarms_QuietFailures_ToldOnceAndToldToBeOver(t *testing.T) {
 	table = append(table, a.drill(a.idle())...)
 	a.storm(25)
 	a.tellsNothing("the storm after")
-	t.Logf("as they were told, scale %d:\n| failure | by | told as | severity | told after | runbook | over after |\n|---|---|---|---|---|---|---|\n%s", scale, strings.Join(table, ""))
+	t.Logf("reports, scale %d:\n| failure | by | reported as | severity | reported after | runbook | resolved after |\n|---|---|---|---|---|---|---|\n%s", scale, strings.Join(table, ""))
 }
 
-// within bounds the wait for something that people are told after d, by an alert or by notify.
+// within returns the timeout for a report that is due after d, by an alert or by notify.
 func (a *alarmed) within(d time.Duration) time.Duration {
 	return d/time.Duration(a.scale) + time.Minute
 }
 
-// tellsNothing waits until notify has looked again, and until the rules that count ten minutes have counted them.
+// tellsNothing waits for another pass of notify and for the rules with a range of ten minutes, and checks that nothing
+// was reported.
 func (a *alarmed) tellsNothing(when string) {
 	a.t.Helper()
 	before, _ := a.now()
-	// Notify forgets what was never told, and is over.
+	// Notify removes a notice that was never sent and is resolved.
 	if _, err := a.pool.Exec(a.t.Context(), `insert into notices (cause, body, since, seen_at, told_severity, told_count)
-		values ('parked:marker', '{"cause":"parked:marker"}', now(), now() - interval '10 minutes', '', 0)`); err != nil {
+		values ('parked:marker', '{"name":"parked:marker"}', now(), now() - interval '10 minutes', '', 0)`); err != nil {
 		a.t.Fatal(err)
 	}
 	await(a.t, patience, func() error {
@@ -90,15 +91,15 @@ func (a *alarmed) tellsNothing(when string) {
 	})
 	all, wrong := a.now()
 	for _, o := range all[len(before):] {
-		a.t.Errorf("%s: people were told %s", when, o)
+		a.t.Errorf("%s: people received %s", when, o)
 	}
 	if len(wrong) > 0 {
 		a.t.Errorf("%s: %s", when, wrong)
 	}
 }
 
-// drill plants failures, waits until people are told of each, mends them by their runbooks, and waits until people are
-// told that they are over. It returns rows of a table.
+// drill causes failures, waits for their reports, executes their runbooks, and waits for the reports of their end. It
+// returns rows of a table.
 func (a *alarmed) drill(failures ...quietly) (rows []string) {
 	a.t.Helper()
 	before, _ := a.now()
@@ -115,14 +116,14 @@ func (a *alarmed) drill(failures ...quietly) (rows []string) {
 			}
 			await(a.t, a.within(3*time.Hour), func() error {
 				if len(a.find(want)) == 0 {
-					return fmt.Errorf("%s: nobody was told %s %s", f.name, want.By, want.Name)
+					return fmt.Errorf("%s: no report of %s %s", f.name, want.By, want.Name)
 				}
 				return nil
 			})
 		}
 	}
 	last := len(failures) - 1
-	for _, f := range slices.Concat(failures[last:], failures[:last]) { // the last one holds up what mends the others
+	for _, f := range slices.Concat(failures[last:], failures[:last]) { // the last failure delays the runbooks of the others
 		begun[f.name] = time.Now()
 		f.mend()
 		mended[f.name] = time.Now()
@@ -134,15 +135,15 @@ func (a *alarmed) drill(failures ...quietly) (rows []string) {
 			await(a.t, a.within(4*time.Hour), func() error {
 				found := a.find(want)
 				if found[0].Over.IsZero() {
-					// A pass that still finds a cause takes this back.
+					// A pass that still finds a cause sets seen_at again.
 					a.later(`update notices set seen_at = now() - interval '5 minutes' where seen_at > now() - interval '1 minute'`)
-					return fmt.Errorf("%s: nobody was told that %s %s is over", f.name, want.By, want.Name)
+					return fmt.Errorf("%s: no report of the end of %s %s", f.name, want.By, want.Name)
 				}
 				return nil
 			})
 			got := a.find(want)[0]
 			if got.Times != 1 || got.Severity != want.Severity || got.Runbook != want.Runbook || got.Over.Before(begun[f.name]) {
-				a.t.Errorf("%s: people were told %s, over at %s; want %s as %s, once, with %s, and over after %s",
+				a.t.Errorf("%s: people received %s, resolved at %s; want %s as %s, once, with %s, and resolved after %s",
 					f.name, got, got.Over, want.Name, want.Severity, want.Runbook, begun[f.name])
 			}
 			rows = append(rows, fmt.Sprintf("| %s | %s | `%s` | %s | %.0f s | %s | %.0f s |\n", f.name, want.By, got.Name, got.Severity,
@@ -156,7 +157,7 @@ func (a *alarmed) drill(failures ...quietly) (rows []string) {
 		}) && !slices.ContainsFunc(failures, func(f quietly) bool {
 			return f.news != "" && o.By == byNotify && strings.HasPrefix(o.Name, f.news) && o.Severity == "ticket" && o.Times == 1
 		}) {
-			a.t.Errorf("people were also told (%d): %s", i, o)
+			a.t.Errorf("other reports (%d): %s", i, o)
 		}
 	}
 	return rows
@@ -168,7 +169,7 @@ func (a *alarmed) status(e invoice, status string) {
 	a.awaitStatus(patience, []invoice{e}, status)
 }
 
-// quiet are the failures that keep nothing else from going on.
+// quiet returns the failures that do not stop anything else.
 func (a *alarmed) quiet(bought []string) []quietly {
 	var dead, mail, dispute invoice
 	var others []invoice
@@ -186,10 +187,10 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				const runbook = "endpoint"
 				a.book(runbook, "pawl doctor")
 				a.endpoints("enabled") // in Stripe's dashboard
-				a.book(runbook, `pawl gaps stripe --from 2026-11-20T08:00:00Z --to 2026-11-24T09:30:00Z --file --why "Stripe had switched the endpoint off"`,
+				a.book(runbook, `pawl events backfill stripe --from 2026-11-20T08:00:00Z --to 2026-11-24T09:30:00Z --yes --reason "Stripe had switched the endpoint off"`,
 					"2026-11-20T08:00:00Z", time.Now().Add(-4*time.Hour).UTC().Format(time.RFC3339), "2026-11-24T09:30:00Z", time.Now().Add(time.Minute).UTC().Format(time.RFC3339))
 				if said := a.book(runbook, "pawl doctor"); !regexp.MustCompile(`(?m)^ok +endpoint +stripe`).MatchString(said) {
-					a.t.Errorf("doctor does not say that the endpoint is well:\n%s", said)
+					a.t.Errorf("doctor does not report the endpoint as enabled:\n%s", said)
 				}
 			},
 		},
@@ -206,12 +207,12 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				}
 			},
 			told: []told{{By: byAlert, Name: "PawlSourceSilent", Severity: "page", Runbook: "missing-events"},
-				{By: byNotify, Name: "source:quiet", Severity: "page", Runbook: "missing-events"}},
+				{By: byNotify, Name: "silent:quiet", Severity: "page", Runbook: "missing-events"}},
 			mend: func() {
-				a.book("missing-events", `pawl gaps stripe --from 3d --file --why "the firewall was shut on Friday"`, "stripe", "quiet")
+				a.book("missing-events", `pawl events backfill stripe --from 3d --yes --reason "the firewall was shut on Friday"`, "stripe", "quiet")
 				_, events := a.purchase()
-				a.deliver(a.silent, events...) // the firewall is open
-				if said := a.book("missing-events", "pawl gaps stripe --from 3d", "stripe", "quiet"); !strings.HasPrefix(said, "no gap") {
+				a.deliver(a.silent, events...) // the firewall is open again
+				if said := a.book("missing-events", "pawl events backfill stripe --from 3d", "stripe", "quiet"); !strings.HasPrefix(said, "no gap") {
 					a.t.Errorf("there is a gap:\n%s", said)
 				}
 			},
@@ -231,7 +232,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 			told: []told{{By: byAlert, Name: "PawlRunsDead", Severity: "page", Runbook: "parked-event"},
 				{By: byNotify, Name: "parked:live:dead:financial:effect_failed", Severity: "page", Runbook: "parked-event"}},
 			mend: func() {
-				a.book("parked-event", `pawl events retry evt_123 --why "finance is back"`, "evt_123", dead.ID)
+				a.book("parked-event", `pawl events retry evt_123 --reason "finance is back"`, "evt_123", dead.ID)
 				a.status(dead, processed)
 			},
 		},
@@ -251,7 +252,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				{By: byNotify, Name: "parked:live:dead:other:effect_failed", Severity: "page", Runbook: "bulk-decisions"}},
 			mend: func() {
 				a.types = "10\n"
-				a.book("bulk-decisions", `pawl events retry --status dead --reason effect_failed --since 2h --why "finance has its path again"`)
+				a.book("bulk-decisions", `pawl events retry --status dead --reason-code effect_failed --since 2h --reason "finance has its path again"`)
 				a.awaitStatus(patience, others, processed)
 			},
 		},
@@ -267,7 +268,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 			mend: func() {
 				a.book("tasks", "pawl tasks list --kind dispute --mode live")
 				handed := a.event(bought[0], "charge.dispute.updated", func(p *forge.Params) { p.At = time.Now().Add(30 * time.Second) })
-				a.deliver(a.in, handed) // evidence was handed in at Stripe
+				a.deliver(a.in, handed) // the evidence was submitted at Stripe
 				a.status(handed, processed)
 			},
 		},
@@ -281,11 +282,11 @@ func (a *alarmed) quiet(bought []string) []quietly {
 			},
 			told: []told{{By: byAlert, Name: "PawlPriceUnknown", Severity: "page", Runbook: "unmapped-price"},
 				{By: byNotify, Name: "task:live:unknown_price", Severity: "page", Runbook: "unmapped-price"}},
-			news: "meaning:switched:",
+			news: "rules:changed:",
 			mend: func() {
 				a.prices += ", price_new: enterprise"
 				a.configure()
-				a.book("unmapped-price", "pawl meaning diff")
+				a.book("unmapped-price", "pawl rules diff")
 			},
 		},
 		{
@@ -304,15 +305,15 @@ func (a *alarmed) quiet(bought []string) []quietly {
 			told: []told{{By: byAlert, Name: "PawlEffectsUncertain", Severity: "ticket", Runbook: "uncertain-email"},
 				{By: byNotify, Name: "uncertain:live:receipt-email", Severity: "ticket", Runbook: "uncertain-email"}},
 			mend: func() {
-				a.book("uncertain-email", `pawl events done evt_123 --effect receipt-email --reference "relay log, 17:03" --why "the relay's log has it"`, "evt_123", mail.ID)
+				a.book("uncertain-email", `pawl events mark-done evt_123 --effect receipt-email --reference "relay log, 17:03" --reason "the relay's log has it"`, "evt_123", mail.ID)
 				a.status(mail, processed)
 			},
 		},
 		{
 			name: "a row of the audit trail is edited",
 			plant: func() {
-				a.do(nil, "pause", "sink", "finance", "--why", "alarm")
-				a.do(nil, "resume", "sink", "finance", "--why", "alarm")
+				a.do(nil, "sinks", "pause", "finance", "--reason", "alarm")
+				a.do(nil, "sinks", "resume", "finance", "--reason", "alarm")
 				why = a.rows(`select reason from operator_actions order by id limit 1`)[0]["reason"].(string)
 				a.edit(why + ".")
 			},
@@ -320,16 +321,16 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				{By: byNotify, Name: "audit:broken", Severity: "page", Runbook: "audit-trail"}},
 			mend: func() {
 				if said := a.book("audit-trail", "pawl audit verify"); !strings.Contains(said, "broken") {
-					a.t.Errorf("audit verify says\n%s", said)
+					a.t.Errorf("audit verify prints\n%s", said)
 				}
-				a.edit(why) // as the backup has it
+				a.edit(why) // the value in the backup
 				if said := a.book("audit-trail", "pawl audit verify"); !strings.Contains(said, "unbroken") {
-					a.t.Errorf("audit verify says\n%s", said)
+					a.t.Errorf("audit verify prints\n%s", said)
 				}
 			},
 		},
 		{
-			name: "a secret is about to end", // the deploy also has the audit trail walked, which happens each ten minutes
+			name: "a secret is about to end", // the deployment also runs the check of the audit trail, which runs every ten minutes
 			plant: func() {
 				a.ends = time.Now().Add(13*24*time.Hour + 23*time.Hour)
 				a.deploy()
@@ -341,7 +342,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				a.deploy()
 				a.book("rotate-secret", "pawl config check")
 				a.book("rotate-secret", "pawl sources --unused-for 168h")
-				if said := a.book("unmapped-price", "pawl meaning diff"); !strings.Contains(said, "is active already") {
+				if said := a.book("unmapped-price", "pawl rules diff"); !strings.Contains(said, "is active already") {
 					a.t.Errorf("the mapping is not active:\n%s", said)
 				}
 			},
@@ -349,7 +350,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 	}
 }
 
-// edit changes a row of the trail, past pawl.
+// edit changes a row of the audit trail directly in the database.
 func (a *alarmed) edit(reason string) {
 	a.t.Helper()
 	if _, err := a.pool.Exec(a.t.Context(), `update operator_actions set reason = $1 where id = (select min(id) from operator_actions)`, reason); err != nil {
@@ -357,7 +358,7 @@ func (a *alarmed) edit(reason string) {
 	}
 }
 
-// hanging is a sink that takes requests and answers none.
+// hanging is a sink that accepts requests and never responds.
 func (a *alarmed) hanging() quietly {
 	var waiting []invoice
 	return quietly{
@@ -371,10 +372,10 @@ func (a *alarmed) hanging() quietly {
 			}
 		},
 		wait: `update breakers set since = since - interval '2 minutes' where sink = 'finance'`,
-		told: []told{{By: byAlert, Name: "PawlSinkOut", Severity: "page", Runbook: "sink-down"},
+		told: []told{{By: byAlert, Name: "PawlSinkDown", Severity: "page", Runbook: "sink-down"},
 			{By: byNotify, Name: "sink:finance", Severity: "page", Runbook: "sink-down"}},
 		mend: func() {
-			if said := a.book("sink-down", "pawl events list --reason sink_out"); !strings.Contains(said, "evt_") {
+			if said := a.book("sink-down", "pawl events list --reason-code sink_down"); !strings.Contains(said, "evt_") {
 				a.t.Errorf("no event waits for the sink:\n%s", said)
 			}
 			a.clearFaults() // it answers again
@@ -384,7 +385,7 @@ func (a *alarmed) hanging() quietly {
 	}
 }
 
-// idle is a worker that Temporal lets poll no more.
+// idle is a worker whose polls Temporal rejects.
 func (a *alarmed) idle() quietly {
 	var waiting []invoice
 	of := quietly{
@@ -396,7 +397,7 @@ func (a *alarmed) idle() quietly {
 		},
 		wait: `update receipts set received_at = received_at - interval '3 minutes' where status in ('received', 'processing')`,
 		told: []told{{By: byAlert, Name: "PawlNobodyWorks", Severity: "page", Runbook: "no-worker"},
-			{By: byNotify, Name: "idle:", Severity: "page", Runbook: "no-worker"}},
+			{By: byNotify, Name: "no-worker:", Severity: "page", Runbook: "no-worker"}},
 		mend: func() {
 			a.book("no-worker", "pawl doctor")
 			a.front.let(nil)
@@ -404,7 +405,7 @@ func (a *alarmed) idle() quietly {
 			a.book("no-worker", "pawl doctor")
 		},
 	}
-	if a.scale > 1 { // a worker that Temporal has seen within 90 s works, and that is not made shorter
+	if a.scale > 1 { // pawl reports a worker 90 s after its last poll, which is not shortened
 		of.told = of.told[:1]
 	}
 	return of

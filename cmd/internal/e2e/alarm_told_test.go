@@ -13,16 +13,17 @@ import (
 	"time"
 )
 
-// The ways in which people are told.
+// The channels of reports.
 const (
-	byAlert  = "alert"  // Prometheus tells an Alertmanager
+	byAlert  = "alert"  // Prometheus notifies an Alertmanager
 	byNotify = "notify" // a worker calls a webhook
 )
 
-// told is one thing that people were told, from its beginning to its end.
+// told is one report, from its beginning to its end.
 type told struct {
 	By, Name, Severity, Runbook, Says string
-	// Began is when it was told first. Times counts how often the beginning was told. Over is when its end was told.
+	// Began is the time of the first report. Times counts the reports of the beginning. Over is the time when the end
+	// was reported.
 	Began, Over time.Time
 	Times       int
 	key         string
@@ -32,7 +33,7 @@ func (o told) String() string {
 	return fmt.Sprintf("%s %s (%s, %s), told %d times: %s", o.By, o.Name, o.Severity, o.Runbook, o.Times, o.Says)
 }
 
-// receiver takes alerts as an Alertmanager does, and the messages of notify.
+// receiver accepts alerts like an Alertmanager, and the messages of notify.
 type receiver struct {
 	url   string
 	mu    sync.Mutex
@@ -52,7 +53,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// takeAlerts takes what Prometheus sends: each alert again and again while it fires, and for a while after its end.
+// takeAlerts accepts requests from Prometheus: each alert repeatedly while it fires, and for some time after its end.
 func (r *receiver) takeAlerts(w http.ResponseWriter, req *http.Request) {
 	var alerts []struct {
 		Labels, Annotations map[string]string
@@ -78,12 +79,12 @@ func (r *receiver) takeAlerts(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// takeMessage takes what notify sends.
+// takeMessage accepts the messages of notify.
 func (r *receiver) takeMessage(w http.ResponseWriter, req *http.Request) {
 	var m struct {
-		Cause, Severity, What, Runbook, Command string
-		Count                                   int
-		Over                                    *time.Time
+		Name, Severity, Message, Runbook, Command string
+		Count                                     int
+		Over                                      *time.Time `json:"ended_at"`
 	}
 	if err := json.NewDecoder(req.Body).Decode(&m); err != nil {
 		r.refuse(w, err)
@@ -91,17 +92,17 @@ func (r *receiver) takeMessage(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := slices.IndexFunc(r.all, func(o told) bool { return o.By == byNotify && o.Name == m.Cause && o.Over.IsZero() })
+	at := slices.IndexFunc(r.all, func(o told) bool { return o.By == byNotify && o.Name == m.Name && o.Over.IsZero() })
 	runbook := strings.TrimSuffix(path.Base(m.Runbook), ".md")
 	switch {
 	case m.Over == nil && at < 0:
-		r.all = append(r.all, told{By: byNotify, Name: m.Cause, Severity: m.Severity, Runbook: runbook, Says: m.What, Began: time.Now(), Times: 1})
-	case m.Over == nil && r.all[at].Severity == m.Severity: // a ticket that becomes a page is told again
+		r.all = append(r.all, told{By: byNotify, Name: m.Name, Severity: m.Severity, Runbook: runbook, Says: m.Message, Began: time.Now(), Times: 1})
+	case m.Over == nil && r.all[at].Severity == m.Severity: // a ticket that becomes a page is reported again
 		r.all[at].Times++
 	case m.Over == nil:
 		r.all[at].Severity = m.Severity
 	case at < 0:
-		r.wrong = append(r.wrong, "told the end alone of "+m.Cause)
+		r.wrong = append(r.wrong, "told the end alone of "+m.Name)
 	default:
 		r.all[at].Over = time.Now()
 	}
@@ -114,14 +115,14 @@ func (r *receiver) refuse(w http.ResponseWriter, err error) {
 	r.wrong = append(r.wrong, err.Error())
 }
 
-// now is all that was told, and what was wrong with the telling.
+// now returns all reports, and the errors in them.
 func (r *receiver) now() ([]told, []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all), slices.Clone(r.wrong)
 }
 
-// find returns what was told under a name, which may be the beginning of a cause's.
+// find returns the reports with a name, or with a name that begins with it.
 func (r *receiver) find(want told) (found []told) {
 	all, _ := r.now()
 	for _, o := range all {

@@ -21,29 +21,30 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// alarmed is a world whose failures people are told of.
+// alarmed is a stack whose failures are reported to people.
 type alarmed struct {
 	*world
 	*receiver
 	scale      int
 	queue      string
 	in, silent endpoint // of the sources stripe and quiet
-	ops        []string // of the ingress and of the two places of workers
+	ops        []string // of the ingress and the two possible workers
 	place      int
 	working    *process
 	front      *front
 	prometheus string // its address
-	// What the configuration says: when the secret ends, zero for never, whether there is another, and the map of prices.
+	// The configuration: the expiry of the secret, or zero; whether there is a second secret; and the mapping of
+	// prices.
 	ends   time.Time
 	next   bool
 	prices string
-	// bought counts the purchases. types is what somebody types who is asked something by a command.
+	// bought counts the purchases. types is the input for a command that requests a confirmation.
 	bought int
 	types  string
 }
 
-// newAlarmed is a stack that Prometheus watches: an ingress, a worker that reaches Temporal through a front, and a
-// stand-in for Stripe that shows its endpoints.
+// newAlarmed starts a stack that Prometheus scrapes: an ingress, a worker that connects to Temporal through a front,
+// and a simulated Stripe with webhook endpoints.
 func newAlarmed(t *testing.T, scale int, every time.Duration) *alarmed {
 	t.Helper()
 	a := &alarmed{world: newWorldWith(t, 3*time.Second), receiver: newReceiver(t), scale: scale, queue: "alarm-" + rand.Text(), prices: "price_enterprise: enterprise"}
@@ -67,8 +68,7 @@ func newAlarmed(t *testing.T, scale int, every time.Duration) *alarmed {
 	return a
 }
 
-// configure writes the configuration as it is to be: one file for commands and the ingress, and one for each place of
-// a worker.
+// configure writes the configuration files: one for commands and the ingress, and one for each possible worker.
 func (a *alarmed) configure() {
 	a.t.Helper()
 	secrets := "{label: first, value: env:SECRET"
@@ -85,16 +85,16 @@ temporal: {config_file: %[1]s, task_queue: %[2]s}
 ingress: {listen: "127.0.0.1:0"}
 ops: {ingress: %[3]q, worker: %[4]q}
 sources:
-  stripe: {provider: stripe, mode: live, secrets: [%[5]s], api_key: file:stripe.key, api_url: "%[6]s/stripe", api_rate: 100}
-  quiet: {provider: stripe, mode: live, secrets: [{value: env:SECRET}], api_key: file:stripe.key, api_url: "%[6]s/stripe", api_rate: 100}
+  stripe: {provider: stripe, mode: live, secrets: [%[5]s], api_key: file:stripe.key, api_url: "%[6]s/stripe", api_rate_limit: 100}
+  quiet: {provider: stripe, mode: live, secrets: [{value: env:SECRET}], api_key: file:stripe.key, api_url: "%[6]s/stripe", api_rate_limit: 100}
 sinks:
-  workspaces: {url: %[6]q, timeout: 3s, retries: {first: 100ms, max: 1s}}
-  finance: {url: %[6]q, timeout: 3s, retries: {first: 100ms, max: 1s}}
-  email: {address: %[7]q, from: "billing@pawl.test", tls: none, timeout: 60s, retries: {first: 100ms, max: 1s}}
-  subscribers: [{name: sandbox, url: "%[6]s/events", timeout: 3s}]
+  workspaces: {url: %[6]q, timeout: 3s, retries: {initial_interval: 100ms, max_interval: 1s}}
+  finance: {url: %[6]q, timeout: 3s, retries: {initial_interval: 100ms, max_interval: 1s}}
+  email: {address: %[7]q, from: "billing@pawl.test", tls: none, timeout: 60s, retries: {initial_interval: 100ms, max_interval: 1s}}
+destinations: {sandbox: {url: "%[6]s/events", events: ["*"], timeout: 3s}}
 notify: {sinks: {people: {kind: webhook, url: file:notify.url}}}
-mail: {settle: 1ms}
-policy: {reconcile: 0s, gaps: "off"}
+email: {delay: 1ms}
+policy: {reconcile: 0s, backfill: "off"}
 plans:
   prices: {%[8]s}
   features: {enterprise: [projects, sso]}
@@ -102,7 +102,7 @@ plans:
 	}
 }
 
-// deploy replaces the worker by one with the configuration as it is now: the new one works before the old one stops.
+// deploy replaces the worker by a worker with the current configuration. The new one works before the old one stops.
 func (a *alarmed) deploy() {
 	a.t.Helper()
 	a.configure()
@@ -117,7 +117,7 @@ func (a *alarmed) deploy() {
 	}
 }
 
-// lookAtEndpoints has the endpoints looked at as often as the rules expect, until the test ends.
+// lookAtEndpoints checks the endpoints as often as the rules expect, until the test ends.
 func (a *alarmed) lookAtEndpoints() {
 	_, c := temporal(a.t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -145,7 +145,7 @@ func (a *alarmed) lookAtEndpoints() {
 	})
 }
 
-// endpoints says how the endpoint of source stripe stands at Stripe; that of quiet is on.
+// endpoints sets the status of the endpoint of source stripe at Stripe. The endpoint of quiet is enabled.
 func (a *alarmed) endpoints(status string) {
 	a.t.Helper()
 	types := workflows.Types("stripe")
@@ -159,7 +159,7 @@ func (a *alarmed) endpoints(status string) {
 	a.request(http.MethodPut, "/stripe/_endpoints", string(body))
 }
 
-// event is an event of a live purchase, which Stripe has.
+// event returns an event of a live purchase, and adds it to Stripe's API.
 func (a *alarmed) event(purchase, kind string, change func(*forge.Params)) invoice {
 	a.t.Helper()
 	e := newInvoice(a.t, func(p *forge.Params) {
@@ -172,7 +172,7 @@ func (a *alarmed) event(purchase, kind string, change func(*forge.Params)) invoi
 	return e
 }
 
-// purchase is what Stripe sends of one. The subscription comes first, so that no part waits for another.
+// purchase returns the events of a purchase. The subscription is first, so that no event waits for another.
 func (a *alarmed) purchase() (name string, events []invoice) {
 	a.t.Helper()
 	a.bought++
@@ -183,7 +183,7 @@ func (a *alarmed) purchase() (name string, events []invoice) {
 	return name, events
 }
 
-// storm is healthy traffic: many purchases at once, and every event twice.
+// storm sends healthy traffic: many concurrent purchases, and every event twice.
 func (a *alarmed) storm(purchases int) (bought []string) {
 	a.t.Helper()
 	var all []invoice
@@ -200,7 +200,7 @@ func (a *alarmed) storm(purchases int) (bought []string) {
 	return bought
 }
 
-// later moves what lasts back by a time that is not waited for.
+// later moves a time into the past instead of waiting.
 func (a *alarmed) later(sql string, args ...any) {
 	a.t.Helper()
 	if a.scale == 1 {
@@ -211,8 +211,7 @@ func (a *alarmed) later(sql string, args ...any) {
 	}
 }
 
-// book runs a command of a runbook as somebody does who reads it: each pair of words stands for what the page has as an
-// example. It returns what the command says.
+// book runs a command of a runbook. Each pair in instead replaces an example in the command. It returns the output.
 func (a *alarmed) book(heading, line string, instead ...string) string {
 	a.t.Helper()
 	if !strings.Contains(section(a.t, heading), "\n"+line+"\n") {

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// check says whether what the client was promised is true. It reads rows, the sandbox's journals and
-// the client's log. The events have to be at rest. want holds the receipt status of events that are to
-// end otherwise than processed; "uncertain" stands for needs_review because of a doubtful mail, and
-// "any mail" for either that or processed.
+// check verifies every promise that pawl made to the client, with the rows, the sandbox's journals and the client's
+// log. No event may be in progress. want contains the receipt status of events that do not end as processed;
+// "uncertain" means needs_review because of an uncertain e-mail, and "any mail" means this or processed.
 func (w *world) check(want map[string]string) {
 	w.t.Helper()
 	for _, finding := range w.findings(want) {
@@ -19,7 +18,7 @@ func (w *world) check(want map[string]string) {
 	}
 }
 
-// findings is what check complains of.
+// findings returns the violations that check found.
 func (w *world) findings(want map[string]string) []string {
 	w.t.Helper()
 	c := &checker{world: w, want: want, effects: map[string]effect{}, expected: map[string]string{}}
@@ -44,7 +43,7 @@ type checker struct {
 	*world
 	want    map[string]string
 	effects map[string]effect
-	// expected holds the ledger state that each effect must have; "any mail" is done or uncertain.
+	// expected contains the ledger state of each expected effect; "any mail" is done or uncertain.
 	expected map[string]string
 	found    []string
 }
@@ -69,15 +68,14 @@ func (c *checker) fail(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
-// tally is what the client knows about the deliveries of one event.
+// tally counts the client's deliveries of one event by answer.
 type tally struct {
 	event                        invoice
 	acknowledged, refused, other int
 }
 
-// checkReceipts: every acknowledged event has one receipt and one run, and is where it should be;
-// nothing is kept that nobody sent or that was refused; duplicates are counted exactly, but where pawl says that it
-// could not.
+// checkReceipts: every acknowledged event has one receipt and one run with the expected status. No other event and no
+// refused one is stored. Duplicates are counted exactly, unless pawl reports that it could not count one.
 func (c *checker) checkReceipts() {
 	sent := map[string]*tally{}
 	for _, d := range c.sender.log {
@@ -95,7 +93,7 @@ func (c *checker) checkReceipts() {
 		case d.refused():
 			t.refused++
 		default:
-			t.other++ // it may have been kept
+			t.other++ // it may have been stored
 		}
 	}
 	uncounted := map[string]int{}
@@ -160,7 +158,7 @@ func (c *checker) checkStatus(e invoice, receipt map[string]any) {
 	c.expect(e, status)
 }
 
-// expect notes which effects the event must have, by the keys that the design promises.
+// expect adds the effects that the event must have, by the keys in the design.
 func (c *checker) expect(e invoice, status string) {
 	welcome := e.subscription + ":enterprise"
 	effects := map[string]string{
@@ -190,16 +188,16 @@ func (c *checker) expect(e invoice, status string) {
 	}
 }
 
-// checkEffects: the ledger holds the effects of the events, each once under its key, and no others.
+// checkEffects: the ledger contains each effect of the events once under its key, and no others.
 func (c *checker) checkEffects() {
 	for _, key := range slices.Sorted(maps.Keys(c.expected)) {
 		e, ok := c.effects[key]
 		want := c.expected[key]
 		switch notice := c.effects[strings.Replace(key, "receipt-email", "correction-notice", 1)]; {
-		case isMail(e.kind) && e.state == "skipped": // by a person, see kill_test.go
+		case isMail(e.kind) && e.state == "skipped": // decided by a person, see kill_test.go
 			want = "skipped"
 		case e.kind == "receipt-email" && want == compensated && notice.state == "skipped":
-			want = "done" // nothing took it back
+			want = "done" // it was not compensated
 		}
 		if !ok || e.state != want {
 			c.fail("effect %s is %q, want %q", key, e.state, want)
@@ -214,8 +212,8 @@ func (c *checker) checkEffects() {
 
 func isMail(kind string) bool { return kind == "receipt-email" || kind == "correction-notice" }
 
-// checkKeyed: a sink that remembers keys has what the ledger says, once per key and with the same
-// bytes each time, and nothing else.
+// checkKeyed: a sink with idempotency keys has the same effects as the ledger, each key once with identical bytes on
+// every attempt, and nothing else.
 func (c *checker) checkKeyed(service string, kinds ...string) {
 	applied := c.checkJournal(service)
 	for key, e := range c.effects {
@@ -231,8 +229,7 @@ func (c *checker) checkKeyed(service string, kinds ...string) {
 	}
 }
 
-// checkJournal: each key was first exactly once and came with the same bytes each time. It returns the
-// keys.
+// checkJournal: each key was new exactly once and had identical bytes each time. It returns the keys.
 func (c *checker) checkJournal(service string) map[string]bool {
 	firsts, bodies, keys := map[string]int{}, map[string]string{}, map[string]bool{}
 	for _, l := range c.journal(service) {
@@ -253,8 +250,9 @@ func (c *checker) checkJournal(service string) map[string]bool {
 	return keys
 }
 
-// checkOnceAtSinks says, of the sinks' own journals alone, whether each effect happened once: after people have decided
-// about events, when check does not know which effects there are to be. booked says whose entry finance is to have.
+// checkOnceAtSinks verifies with the sinks' journals only that each effect happened once. It is for events with
+// decisions, for which check cannot derive the expected effects. booked reports whether the finance sink must have an
+// entry of the event.
 func (w *world) checkOnceAtSinks(events []invoice, booked func(invoice) bool) {
 	w.t.Helper()
 	c := &checker{world: w}
@@ -262,7 +260,7 @@ func (w *world) checkOnceAtSinks(events []invoice, booked func(invoice) bool) {
 	c.checkJournal("workspaces")
 	for _, e := range events {
 		key := "finance-export:stripe:live:" + e.invoice
-		again := key + ":g2" // what was refused for good is sent under a key of its own, once a person says so
+		again := key + ":g2" // after a refusal, a decision sends the effect with a new key
 		switch {
 		case finance[key] && finance[again]:
 			c.fail("finance has %s twice", key)
@@ -281,10 +279,10 @@ func (w *world) checkOnceAtSinks(events []invoice, booked func(invoice) bool) {
 	}
 }
 
-// checkMail: each mail went out at most once, and exactly once where the ledger says done.
+// checkMail: each e-mail was sent at most once, and exactly once if the ledger has done.
 func (c *checker) checkMail() {
 	sent, ids := map[string]int{}, map[string]string{}
-	invoices := map[string]string{} // by their numbers, which is what customers know
+	invoices := map[string]string{} // by their numbers, which the e-mails contain
 	for _, d := range c.sender.log {
 		invoices[d.event.number] = d.event.invoice
 	}
@@ -322,7 +320,7 @@ func (c *checker) checkMail() {
 	}
 }
 
-// checkInternalEvents: every change was announced once, and the subscriber has it.
+// checkInternalEvents: every change was published once, and the destination received it.
 func (c *checker) checkInternalEvents() {
 	taken := c.checkJournal("events")
 	announced := map[string]int{}
@@ -331,18 +329,18 @@ func (c *checker) checkInternalEvents() {
 			announced[row["effect_key"].(string)]++
 		}
 		if id := row["event_id"].(string); !taken[id] || row["published"] != true {
-			c.fail("internal event %v of %v: published %v, taken by the subscriber %t", row["type"], row["effect_key"], row["published"], taken[id])
+			c.fail("internal event %v of %v: published %v, taken by the destination %t", row["type"], row["effect_key"], row["published"], taken[id])
 		}
 		delete(taken, row["event_id"].(string))
 	}
 	for id := range taken {
-		c.fail("the subscriber has %s, which is not in the outbox", id)
+		c.fail("the destination has %s, which is not in the outbox", id)
 	}
 	invoices := map[string]string{}
 	for _, d := range c.sender.log {
 		invoices[d.event.ID] = d.event.invoice
 	}
-	told := map[string]int{} // by the first of an invoice's events that was applied
+	told := map[string]int{} // by the invoice's event that was applied first
 	for key, e := range c.effects {
 		switch e.kind {
 		case "apply-facts":
@@ -372,7 +370,7 @@ func (c *checker) checkInternalEvents() {
 	}
 }
 
-// checkBilling: our own tables hold what the ledger says was done.
+// checkBilling: the billing tables match the ledger.
 func (c *checker) checkBilling() {
 	for key, e := range c.effects {
 		parts := strings.Split(key, ":")

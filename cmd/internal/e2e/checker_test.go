@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the checker is there for it must see: each kind of damage, done to a world that is well.
+// The checker finds each kind of damage to a correct state.
 func TestChecker_Damage_Found(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -17,7 +17,7 @@ func TestChecker_Damage_Found(t *testing.T) {
 	e := newInvoice(t, nil)
 	w.deliver(in, e)
 	w.awaitStatus(patience, []invoice{e}, processed)
-	worker.kill() // or it would mend some of what follows
+	worker.kill() // it would repair some of the damage
 	w.check(nil)
 
 	for _, damage := range []struct{ do, undo, finds string }{
@@ -48,13 +48,13 @@ func TestChecker_Damage_Found(t *testing.T) {
 	} {
 		w.tamper(service, func(whole string) string { return whole + journaled.line + "\n" }, journaled.finds)
 	}
-	for service, finds := range map[string]string{"finance": ": false", "workspaces": ": false", "email": "0 mails went out", "events": "taken by the subscriber false"} {
+	for service, finds := range map[string]string{"finance": ": false", "workspaces": ": false", "email": "0 mails went out", "events": "taken by the destination false"} {
 		w.tamper(service, func(string) string { return "" }, finds)
 	}
 	w.check(nil)
 }
 
-// exec damages or mends rows.
+// exec damages or repairs rows.
 func (w *world) exec(sql string) {
 	w.t.Helper()
 	if tag, err := w.pool.Exec(w.t.Context(), sql); err != nil || tag.RowsAffected() == 0 {
@@ -62,7 +62,7 @@ func (w *world) exec(sql string) {
 	}
 }
 
-// tamper changes a journal, asks the checker, and puts the journal back.
+// tamper changes a journal, runs the checker, and restores the journal.
 func (w *world) tamper(service string, change func(string) string, finds string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, "sandbox", service+".jsonl")

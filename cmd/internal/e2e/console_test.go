@@ -26,10 +26,10 @@ import (
 
 var pictures = flag.Bool("pictures", false, "draw the pictures of the console in docs/images anew")
 
-// many is how many events park in the test of many.
+// many is the number of parked events in the test of bulk decisions.
 var many = schematest.OrLong(50, 200)
 
-// onCall is a person at the console of a stack of `pawl dev`.
+// onCall is a person who uses the console of `pawl dev`.
 type onCall struct {
 	*browser
 	*devSetup
@@ -37,7 +37,7 @@ type onCall struct {
 	home string
 }
 
-// faults has the sandbox answer the next requests to a service with a status.
+// faults makes a service of the sandbox answer the next requests with a status.
 func (d *devSetup) faults(service string, next, status int) {
 	d.t.Helper()
 	r, err := http.Post("http://"+d.places+"/_faults", "application/json",
@@ -48,7 +48,7 @@ func (d *devSetup) faults(service string, next, status int) {
 	_ = r.Body.Close()
 }
 
-// receipt is what `pawl events show` says of an event.
+// receipt returns the output of `pawl events show`.
 func (d *devSetup) receipt(id string) (r struct {
 	ID, Status, Mode string
 	ObjectID         string `json:"object_id"`
@@ -64,7 +64,7 @@ func (d *devSetup) receipt(id string) (r struct {
 	return r
 }
 
-// parks has an event's entry refused, and waits until its run has parked.
+// parks makes the finance sink refuse an event's entry, and waits until its run has parked.
 func (d *devSetup) parks(id string) {
 	d.t.Helper()
 	d.faults("finance", 1, 400)
@@ -77,8 +77,9 @@ func (d *devSetup) parks(id string) {
 	})
 }
 
-// A person on call: finds an event by its invoice, reads it, retries it, decides about many, and follows a customer. A
-// real browser on real parts; effects are counted at their receiver. The log has the steps and seconds of each story.
+// A person on call finds an event by its invoice, reads it, retries it, decides about many events, and follows a
+// customer, with a real browser and real components. Effects are counted at their receiver. The log contains the steps
+// and seconds of each story.
 func TestConsole_OnCall(t *testing.T) {
 	b := newBrowser(t)
 	c := onCall{b, newDev(t, t.TempDir(), nil), t, ""}
@@ -90,7 +91,7 @@ func TestConsole_OnCall(t *testing.T) {
 	c.followsCustomer("evt_one")
 
 	c.parks("evt_job")
-	c.pawl("events", "retry", "--status", "dead", "--why", "the books are open again", "--yes")
+	c.pawl("events", "retry", "--status", "dead", "--reason", "the books are open again", "--yes")
 	c.awaitProcessed("evt_job")
 	c.parks("evt_dead")
 	c.soundEverywhere()
@@ -98,7 +99,7 @@ func TestConsole_OnCall(t *testing.T) {
 	c.noFaults("on call")
 }
 
-// reads finds an event by its invoice, and has each of the six questions answered that its page answers at the top.
+// reads finds an event by its invoice, and checks that the top of its page answers each of six questions.
 func (c *onCall) reads(id string) {
 	c.t.Helper()
 	invoice := c.receipt(id).ObjectID
@@ -124,7 +125,7 @@ func (c *onCall) retries(id string) {
 	c.shows(id, "finance-export is failed")
 	c.click("retry")
 	c.shows("Nothing is changed yet", "will run: 1")
-	c.fill("why", "the books are open again")
+	c.fill("reason", "the books are open again")
 	c.click("retry")
 	c.shows("Decided")
 	c.click("See what comes of it")
@@ -135,21 +136,21 @@ func (c *onCall) retries(id string) {
 	}
 }
 
-// retriesMany retries all dead letters, and watches on the job's page how they go. evt_dead is one of them.
+// retriesMany retries all dead letters, and watches the progress on the job's page. evt_dead is one of them.
 func (c *onCall) retriesMany() {
 	c.t.Helper()
 	c.devSetup.faults("finance", many-1, 400)
 	c.pawl("send", "--source", "stripe", "--type", "invoice.paid", "--plan", "enterprise", "--count", fmt.Sprint(many-1), "--concurrency", "8")
 	c.look(c.home, "light", 1440)
-	c.shows("effect_failed", fmt.Sprintf("%d events", many))
+	c.shows("effect_failed", fmt.Sprintf("%d financial events", many))
 	c.click("retry all")
 	c.shows("Nothing is changed yet", fmt.Sprintf("type %d", many))
 	c.fill("count", fmt.Sprint(many+1))
-	c.fill("why", "the books are open again")
+	c.fill("reason", "the books are open again")
 	c.click("retry")
 	c.shows("The number is not the one of the events")
 	for _, width := range []int64{390, 768, 1440} {
-		c.look(c.home+"/decide/many?verb=retry&status=dead&reason=effect_failed", "light", width)
+		c.look(c.home+"/decide/many?verb=retry&status=dead&reason_code=effect_failed", "light", width)
 		c.shows(fmt.Sprintf("%d would be processed", many))
 		if over := get(c.browser, chromedp.Evaluate[float64](`(() => {
 			const would = document.getElementById("would");
@@ -161,12 +162,12 @@ func (c *onCall) retriesMany() {
 	}
 
 	c.begin(c.home)
-	c.shows("effect_failed", fmt.Sprintf("%d events", many))
+	c.shows("effect_failed", fmt.Sprintf("%d financial events", many))
 	c.click("retry all")
 	c.shows("Nothing is changed yet", fmt.Sprintf("type %d", many))
 	c.fill("rate", fmt.Sprint(many/10))
 	c.fill("count", fmt.Sprint(many))
-	c.fill("why", "the books are open again")
+	c.fill("reason", "the books are open again")
 	c.click("retry")
 	c.arrives("/jobs/")
 	get(c.browser, chromedp.Evaluate[bool](`document.stays = true`))
@@ -183,10 +184,10 @@ func (c *onCall) retriesMany() {
 	if delete(seen, 0); len(seen) < 2 || !get(c.browser, chromedp.Evaluate[bool](`document.stays === true`)) {
 		c.t.Errorf("the page has shown %v %% by itself, want the way there", seen)
 	}
-	c.booked(many + 2) // evt_one and evt_job, too
+	c.booked(many + 2) // including evt_one and evt_job
 }
 
-// booked waits until so many entries are booked, and fails where one was booked twice.
+// booked waits until this number of entries is booked, and fails if one was booked twice.
 func (c *onCall) booked(want int) {
 	c.t.Helper()
 	await(c.t, recovery, func() error {
@@ -209,7 +210,7 @@ func (c *onCall) booked(want int) {
 	})
 }
 
-// followsCustomer goes from the account to an event that has moved its access, to its run in Temporal, and back.
+// followsCustomer follows links from the account to an event that changed its access, to its run in Temporal, and back.
 func (c *onCall) followsCustomer(id string) {
 	c.t.Helper()
 	r := c.receipt(id)
@@ -226,7 +227,7 @@ func (c *onCall) followsCustomer(id string) {
 	c.click("Its run in the Temporal UI")
 	c.arrives("/workflows/")
 	c.press(`//a[normalize-space()="User Metadata"]`)
-	// The UI shows Markdown in a frame, whose links open a tab of their own.
+	// The UI renders Markdown in a frame, and its links open a new tab.
 	var link string
 	await(c.t, time.Minute, func() error {
 		link = get(c.browser, chromedp.Evaluate[string](`[...document.querySelectorAll("iframe")]
@@ -237,7 +238,7 @@ func (c *onCall) followsCustomer(id string) {
 		return nil
 	})
 	c.mu.Lock()
-	c.browser.faults = nil // what the browser says of another program's pages
+	c.browser.faults = nil // errors on pages of another program do not count
 	c.mu.Unlock()
 	c.clicks++
 	c.look(link, "light", 1440)
@@ -245,11 +246,11 @@ func (c *onCall) followsCustomer(id string) {
 	c.told("from an account to an event, its run in Temporal, and back")
 }
 
-// notPages are the routes that a browser does not show by themselves.
+// notPages are routes that are not pages.
 var notPages = []string{"/static/:name", "/sign-in/oidc", "/sign-in/oidc/callback"}
 
-// soundEverywhere looks at each route's page in both colour schemes, on a phone, a tablet and a desk; in the short form
-// in one of these six ways. A route with a parameter needs an example here.
+// soundEverywhere checks each route's page in both color schemes, on a phone, a tablet and a desktop; in the short form
+// in one of these six combinations. A route with a parameter needs an example here.
 func (c *onCall) soundEverywhere() {
 	c.t.Helper()
 	r := c.receipt("evt_one")
@@ -302,7 +303,7 @@ func (c *onCall) soundEverywhere() {
 	}
 }
 
-// first is the first of a list of the command line's.
+// first returns the first row of a list on the command line.
 func (c *onCall) first(list string) (found struct{ ID, Object string }) {
 	c.t.Helper()
 	all := []struct{ ID, Object string }{}
@@ -312,7 +313,7 @@ func (c *onCall) first(list string) (found struct{ ID, Object string }) {
 	return all[0]
 }
 
-// routes are the console's routes that are looked at.
+// routes returns the console's routes to check.
 func routes(t *testing.T) (found []string) {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("..", "console", "route.go"))
@@ -330,7 +331,7 @@ func routes(t *testing.T) (found []string) {
 	return found
 }
 
-// staff is a console as a process of its own, with people who sign in by a password.
+// staff is a console in its own process, with people who sign in with a password.
 type staff struct {
 	*browser
 	*world
@@ -340,7 +341,7 @@ type staff struct {
 
 const password = "correct horse battery"
 
-// newStaff starts a console with people, by their roles. policy is written into its configuration, and pawl.yaml's.
+// newStaff starts a console with people and their roles. policy is added to its configuration and to pawl.yaml.
 func newStaff(t *testing.T, policy string, people map[string]string) *staff {
 	s := &staff{newBrowser(t), newWorld(t), t, ""}
 	content, err := os.ReadFile(filepath.Join(s.dir, "pawl.yaml"))
@@ -358,7 +359,7 @@ func newStaff(t *testing.T, policy string, people map[string]string) *staff {
 	return s
 }
 
-// command runs a command to an exit code, and returns what it says to people.
+// command runs a command, checks the exit code, and returns its messages.
 func (s *staff) command(code int, args ...string) string {
 	s.t.Helper()
 	p := startPawl(s.t, args[0], func(cmd *exec.Cmd) {
@@ -371,7 +372,7 @@ func (s *staff) command(code int, args ...string) string {
 	return p.stderr.String()
 }
 
-// signIn has somebody sign in, who wanted to see a page.
+// signIn signs a person in who requested a page.
 func (s *staff) signIn(page, name, word string) {
 	s.t.Helper()
 	s.browser.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -387,8 +388,8 @@ func (s *staff) signIn(page, name, word string) {
 
 func (s *staff) open(page string) { s.t.Helper(); s.look(s.home+page, "light", 1440) }
 
-// The console as a process of its own: somebody is let in by a password, sees everything, and decides what the role
-// lets decide. Whoever is removed is out at the next click.
+// The console in its own process: a person signs in with a password, sees everything, and can make the decisions of the
+// role. A removed person is signed out at the next click.
 func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s := newStaff(t, "", map[string]string{"eve": "viewer", "ada": "operator"})
 	s.pawl("worker", "") // it executes what the console requests
@@ -405,7 +406,7 @@ func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s.signIn("/sinks", "ada", password)
 	s.shows("finance")
 	s.open("/decide?verb=pause-sink&target=finance")
-	s.fill("why", "the books are closed")
+	s.fill("reason", "the books are closed")
 	s.click("pause-sink")
 	s.shows("Decided")
 	var who string
@@ -417,8 +418,8 @@ func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s.noFaults("own process")
 }
 
-// An invoice that was paid after its subscription's end: a viewer sees no button, finance asks, the command line is
-// refused, and the run continues once a second person has confirmed.
+// An invoice was paid after its subscription's end. A viewer sees no button, finance requests the decision, the command
+// line is refused, and the run continues after a second person has confirmed.
 func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s := newStaff(t, "policy: {four_eyes: true}\n",
 		map[string]string{"eve": "viewer", "ada": "finance", "bob": "finance"})
@@ -445,7 +446,7 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.shows("needs_review")
 	s.click("approve")
 	s.shows("This decision needs two people", "nothing is done until another person confirms")
-	s.fill("why", "the customer wants to stay")
+	s.fill("reason", "the customer wants to stay")
 	s.click("approve")
 	s.shows("Waits for a second person", "nothing is done until")
 	s.sound("what waits")
@@ -454,8 +455,8 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.sound("now")
 	s.open(decide)
 	s.shows("It would be refused", "since you asked for it", "withdraw")
-	if says := s.command(1, "events", "approve", paid.ID, "--why", "at night"); !strings.Contains(says, "sign in to the console") {
-		t.Errorf("the command line says %q", says)
+	if says := s.command(1, "events", "approve", paid.ID, "--reason", "at night"); !strings.Contains(says, "sign in to the console") {
+		t.Errorf("the command line prints %q", says)
 	}
 	s.open(page)
 	s.shows("needs_review", "approve, which ada has asked for, waits for a second person")
@@ -464,9 +465,9 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.shows("approve of " + paid.ID)
 	s.browser.do(chromedp.Click(chromedp.CSS(`main a[title="confirm it, as the second person"]`)))
 	s.shows("If you confirm, it is done", "the customer wants to stay")
-	s.fill("why", "seen, and called them")
+	s.fill("reason", "seen, and called them")
 	s.click("approve")
-	s.shows("Decided", "the run goes on")
+	s.shows("Decided", "the run continues")
 	s.click("See what comes of it")
 	s.awaitStatus(recovery, []invoice{paid}, "processed")
 	s.open(page)

@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// devSetup is what a user of `pawl dev` has: a state directory, and addresses.
+// devSetup is the environment of a user of `pawl dev`: a state directory and addresses.
 type devSetup struct {
 	t       *testing.T
 	state   string
@@ -34,7 +34,7 @@ type devSetup struct {
 	prepare func(*exec.Cmd)
 }
 
-// newDev chooses addresses. prepare may change how pawl is run; nil leaves it.
+// newDev chooses addresses. prepare may change the command; it can be nil.
 func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *devSetup {
 	t.Helper()
 	d := &devSetup{t: t, state: state, ingress: schematest.FreeAddr(t), console: schematest.FreeAddr(t),
@@ -50,7 +50,7 @@ func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *devSetup {
 		"--temporal-port", portIn(schematest.FreeAddr(t)), "--temporal-ui-port", portIn(schematest.FreeAddr(t)),
 		"--sandbox-port", portIn(d.places), "--sandbox-smtp-port", portIn(schematest.FreeAddr(t)),
 	}
-	// Where root's state lies below a directory that the server's user cannot enter, its data is elsewhere.
+	// If root's state is in a directory that the server's user cannot enter, the data of Postgres is elsewhere.
 	t.Cleanup(func() {
 		if home := d.postgresHome(); home != "" {
 			_ = os.RemoveAll(home)
@@ -64,7 +64,7 @@ func portIn(addr string) string {
 	return port
 }
 
-// start runs `pawl dev` and waits until it says that it is ready.
+// start runs `pawl dev` and waits until it reports that it is ready.
 func (d *devSetup) start(flags ...string) *process {
 	d.t.Helper()
 	p := startPawl(d.t, "dev", d.prepare, append(append([]string{"dev", "--no-demo"}, d.flags...), flags...)...)
@@ -82,11 +82,11 @@ func (d *devSetup) start(flags ...string) *process {
 	return p
 }
 
-// refused runs `pawl dev` where it cannot run and returns the one sentence that it says.
+// refused runs `pawl dev` where it cannot run, and returns its error message, which must be one sentence.
 func (d *devSetup) refused(flags ...string) string {
 	d.t.Helper()
 	args := slices.Clone(d.flags)
-	if len(flags) == 2 { // a flag is given once
+	if len(flags) == 2 { // a flag may occur only once
 		args[slices.Index(args, flags[0])+1] = flags[1]
 	}
 	p := startPawl(d.t, "dev", d.prepare, append([]string{"dev", "--no-demo"}, args...)...)
@@ -101,12 +101,12 @@ func (d *devSetup) refused(flags ...string) string {
 		said = append(said, text)
 	}
 	if len(said) != 1 || !strings.HasPrefix(said[0], "pawl: ") {
-		d.t.Errorf("dev %v said %q, want one sentence", flags, said)
+		d.t.Errorf("dev %v printed %q, want one sentence", flags, said)
 	}
 	return strings.Join(said, "")
 }
 
-// pawl runs another command on the state of dev.
+// pawl runs another command with the state of dev.
 func (d *devSetup) pawl(args ...string) string {
 	d.t.Helper()
 	stdout, err := d.try(args...)
@@ -116,7 +116,7 @@ func (d *devSetup) pawl(args ...string) string {
 	return stdout
 }
 
-// try is pawl whose error says that it did not exit with 0.
+// try runs a command like pawl, but returns an error if the exit code is not 0.
 func (d *devSetup) try(args ...string) (stdout string, err error) {
 	d.t.Helper()
 	p := startPawl(d.t, args[0], d.prepare, append([]string{"--config", filepath.Join(d.state, "pawl.yaml"), "--json"}, args...)...)
@@ -131,14 +131,14 @@ func (d *devSetup) send(id string) {
 	d.pawl("send", "--source", "stripe", "--type", "invoice.paid", "--plan", "enterprise", "--event-id", id)
 }
 
-// awaitProcessed waits until `events show` says that the event is processed with every effect done.
+// awaitProcessed waits until `events show` reports that the event is processed with every effect done.
 func (d *devSetup) awaitProcessed(id string) {
 	d.t.Helper()
 	d.awaitShown(id, processed, 6)
 }
 
-// awaitShown waits until `events show` reports the status, and that so many of the event's seven effects are done. One
-// of them, the request for the payment, is skipped, because the sandbox does not know the invoice. The facts are then
+// awaitShown waits until `events show` reports the status and this number of done effects out of the event's seven. One
+// of them, the request for the payment, is skipped, because the sandbox does not have the invoice. The facts are then
 // applied a second time.
 func (d *devSetup) awaitShown(id, status string, done int) {
 	d.t.Helper()
@@ -168,12 +168,12 @@ func (d *devSetup) sandbox(p *process) string {
 	d.t.Helper()
 	url := regexp.MustCompile(`(?m)^  effects +(\S+)`).FindStringSubmatch(p.stdout.String())
 	if url == nil {
-		d.t.Fatalf("dev does not say where the effects are: %s", p.stdout.String())
+		d.t.Fatalf("dev does not print where the effects are: %s", p.stdout.String())
 	}
 	return url[1]
 }
 
-// fault tells the sandbox of dev to fail.
+// fault injects a fault into the sandbox of dev.
 func (d *devSetup) fault(p *process, spec string) {
 	d.t.Helper()
 	resp, err := http.Post(d.sandbox(p)+"/_faults", "application/json", strings.NewReader(spec))
@@ -186,7 +186,7 @@ func (d *devSetup) fault(p *process, spec string) {
 	}
 }
 
-// postgresHome is where the data of Postgres lies when that is not in the state directory.
+// postgresHome returns the data directory of Postgres if it is not in the state directory.
 func (d *devSetup) postgresHome() string {
 	home, _ := os.ReadFile(filepath.Join(d.state, "postgres", "location"))
 	return strings.TrimSpace(string(home))
@@ -205,7 +205,7 @@ func (d *devSetup) running() []string {
 	return found
 }
 
-// commands lists the command lines of all processes, without ps where there is a /proc.
+// commands returns the command lines of all processes. It does not use ps if there is a /proc.
 func commands(t *testing.T) []string {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -235,7 +235,7 @@ func (d *devSetup) awaitGone(within time.Duration) {
 	})
 }
 
-// The state directory lies below one that only this user may enter, as root's home is.
+// The state directory is below a directory that only this user can enter, like root's home.
 func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	t.Parallel()
 	private := filepath.Join(t.TempDir(), "private")
@@ -246,18 +246,18 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	first := d.start()
 	d.send("evt_first")
 	d.awaitProcessed("evt_first")
-	if n := len(d.running()); n < 3 { // dev, Temporal and Postgres: the test of what is left must see them
+	if n := len(d.running()); n < 3 { // dev, Temporal and Postgres: otherwise the test could not find leftover processes
 		t.Errorf("%d processes run: %v", n, d.running())
 	}
 
-	// A second one on the same state says so and harms nothing.
+	// A second `pawl dev` with the same state fails with a message and has no other effect.
 	other := newDev(t, d.state, nil)
 	if said := other.refused(); !strings.Contains(said, d.state) || !strings.Contains(said, "is in use by another running") {
-		t.Errorf("a second dev on the state directory said %q", said)
+		t.Errorf("a second dev on the state directory printed %q", said)
 	}
 	d.awaitProcessed("evt_first")
 
-	// Stopped with an event in flight: finance fails until the restart.
+	// Stopped while an event is in progress: the finance sink fails until the restart.
 	d.fault(first, `{"service":"finance","next":1000,"status":503}`)
 	d.send("evt_stopped")
 	d.awaitShown("evt_stopped", "retrying", 5)
@@ -273,10 +273,10 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	d.awaitProcessed("evt_first")
 	d.awaitProcessed("evt_stopped")
 
-	// Killed with an event in flight, and started again at once.
+	// Killed while an event is in progress, and started again at once.
 	d.fault(second, `{"service":"finance","next":1000,"status":503}`)
 	d.send("evt_killed")
-	d.awaitShown("evt_killed", "retrying", 5) // and no mail is under way, which would end in doubt
+	d.awaitShown("evt_killed", "retrying", 5) // and no e-mail is being sent, because it would become uncertain
 	second.kill()
 	third := d.start()
 	d.awaitProcessed("evt_killed")
@@ -285,7 +285,7 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	d.awaitGone(30 * time.Second)
 }
 
-// One event of each provider, sent as the README says, comes out at the sandbox once.
+// One event of each provider, sent as in the README, reaches the sandbox once.
 func TestDev_EveryProviderCanBeTried(t *testing.T) {
 	t.Parallel()
 	d := newDev(t, filepath.Join(t.TempDir(), "state"), nil)
@@ -296,7 +296,7 @@ func TestDev_EveryProviderCanBeTried(t *testing.T) {
 	}
 	want := map[string]int{}
 	for _, provider := range providers {
-		if provider.Name == "stripe" { // has flows of its own, and other tests
+		if provider.Name == "stripe" { // it has its own flows and other tests
 			continue
 		}
 		args := []string{"send", "--provider", provider.Name}
@@ -365,7 +365,7 @@ func TestDev_EveryProviderCanBeTried(t *testing.T) {
 		once[r.Key] = r.First
 	}
 	if len(relayed) != len(want) || len(once) != len(want) {
-		t.Errorf("the consumer got %d deliveries of %d events, want one of each of %d", len(relayed), len(once), len(want))
+		t.Errorf("the destination got %d deliveries of %d events, want one of each of %d", len(relayed), len(once), len(want))
 	}
 	p.terminate()
 	if code := p.exit(time.Minute); code != 0 {
@@ -412,7 +412,7 @@ func TestDev_CannotRun_OneSentenceAndNothingLeftRunning(t *testing.T) {
 				value = portIn(taken)
 			}
 			if said := d.refused(flag, value); !strings.Contains(said, "flag "+flag) || !strings.Contains(said, portIn(taken)) {
-				t.Errorf("dev said %q, want the port %s and the flag %s", said, portIn(taken), flag)
+				t.Errorf("dev printed %q, want the port %s and the flag %s", said, portIn(taken), flag)
 			}
 			d.awaitGone(0)
 		})
@@ -424,7 +424,7 @@ func TestDev_CannotRun_OneSentenceAndNothingLeftRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		if said := d.refused(); !strings.Contains(said, d.state) || !strings.Contains(said, "--state") {
-			t.Errorf("dev said %q, want the directory and --state", said)
+			t.Errorf("dev printed %q, want the directory and --state", said)
 		}
 		d.awaitGone(0)
 	})
@@ -435,7 +435,7 @@ func TestDev_CannotRun_OneSentenceAndNothingLeftRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		if said := newDev(t, file, nil).refused(); !strings.Contains(said, "--state") {
-			t.Errorf("dev said %q, want --state", said)
+			t.Errorf("dev printed %q, want --state", said)
 		}
 	})
 	t.Run("database that is not there", func(t *testing.T) {
@@ -444,16 +444,16 @@ func TestDev_CannotRun_OneSentenceAndNothingLeftRunning(t *testing.T) {
 			cmd.Env = append(cmd.Env, "DATABASE_URL=postgres://pawl:hidden@127.0.0.1:1/pawl")
 		})
 		if said := d.refused(); strings.Contains(said, "hidden") || !strings.Contains(said, "DATABASE_URL") {
-			t.Errorf("dev said %q, want DATABASE_URL and no password", said)
+			t.Errorf("dev printed %q, want DATABASE_URL and no password", said)
 		}
 		d.awaitGone(0)
 	})
 }
 
-// Where the tests run as root, dev also runs as somebody who may do nothing.
+// If the tests run as root, dev also runs as an unprivileged user.
 func TestDev_OrdinaryUser(t *testing.T) {
 	t.Parallel()
-	// Not below TMPDIR, which may be a place that only root can enter.
+	// Not in TMPDIR, because possibly only root can enter it.
 	dir, err := os.MkdirTemp("/var/tmp", "e2e-")
 	if err != nil {
 		t.Fatal(err)
@@ -463,7 +463,7 @@ func TestDev_OrdinaryUser(t *testing.T) {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(bin, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	// Temporal's own place may be such a one as well, and building it takes minutes.
+	// Temporal's directory may be inaccessible too, and building it takes minutes.
 	path, err := dev.FindTemporal(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -508,7 +508,7 @@ func TestDev_OrdinaryUser(t *testing.T) {
 	}
 }
 
-// What a program reads is one JSON value on stdout, and what a person is to type next can be pasted.
+// stdout contains one JSON value for programs, and commands for people can be pasted.
 func TestDev_JSON_OneResultWhenReady(t *testing.T) {
 	t.Parallel()
 	d := newDev(t, filepath.Join(t.TempDir(), "it's a $state"), nil)

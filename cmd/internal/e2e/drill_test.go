@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// command runs a command of pawl as an operator does, and returns what it wrote and its exit code.
+// command runs a command of pawl like an operator, and returns its output and exit code.
 func (w *world) command(args ...string) (out, errs string, code int) {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), shared.binary, append([]string{"--config", filepath.Join(w.dir, "pawl.yaml")}, args...)...)
@@ -36,7 +36,7 @@ func (w *world) command(args ...string) (out, errs string, code int) {
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
-// do is command where it must succeed; into, unless nil, takes its JSON.
+// do runs a command that must succeed, and decodes its JSON into into, unless that is nil.
 func (w *world) do(into any, args ...string) {
 	w.t.Helper()
 	if into != nil {
@@ -53,7 +53,7 @@ func (w *world) do(into any, args ...string) {
 	}
 }
 
-// tell tells the sandbox's Stripe of an event that nobody delivers.
+// tell adds an event to the sandbox's Stripe API without a delivery.
 func (w *world) tell(e forge.Event) {
 	w.t.Helper()
 	resp, err := http.Post(w.sandbox.URL()+"/stripe/_events", "application/json", bytes.NewReader(e.Body))
@@ -66,7 +66,7 @@ func (w *world) tell(e forge.Event) {
 	}
 }
 
-// resetIn resets a run in Temporal to its first task, as a person does there.
+// resetIn resets a run in Temporal to its first task, like a person in the Temporal UI.
 func resetIn(t *testing.T, c client.Client, workflowID string) {
 	t.Helper()
 	var task *historypb.HistoryEvent
@@ -88,13 +88,13 @@ func resetIn(t *testing.T, c client.Client, workflowID string) {
 	}
 }
 
-// A bad day, and how operators come through it: finance refuses what it should take, then is out; runs are cancelled,
-// terminated and reset in Temporal; an event never comes; an account drifts. Afterwards every effect has happened once,
-// what was previewed is what came, and the trail says who did what.
+// A day with many faults, and the operators' repairs: the finance sink refuses requests and is then down; runs are
+// cancelled, terminated and reset in Temporal; an event never arrives; an account differs from Stripe. Afterwards every
+// effect has happened once, each preview matches the result, and the audit trail names the person of each action.
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	refused, later := schematest.OrLong(20, 60), schematest.OrLong(30, 90)
-	w := newWorldWith(t, time.Minute) // a hundred mails at once shall not be in doubt on a busy machine
+	w := newWorldWith(t, time.Minute) // on a busy machine, none of a hundred concurrent e-mails may become uncertain
 	config := filepath.Join(w.dir, "pawl.yaml")
 	content, err := os.ReadFile(config)
 	if err != nil {
@@ -106,7 +106,7 @@ func TestDrill(t *testing.T) {
 	in := joint(w.pawl("ingress", "", "--worker"))
 	_, temporalClient := temporal(t)
 
-	// Finance answers 404: its path is wrong. That says nothing about a customer, so nothing is taken back.
+	// The finance sink answers 404 because its path is wrong. This is not about a customer, so nothing is compensated.
 	w.fault(`{"service":"finance","status":404,"next":100000}`)
 	events := newInvoices(t, refused+later+1)
 	parked := events[:refused]
@@ -114,7 +114,7 @@ func TestDrill(t *testing.T) {
 	w.awaitStatus(4*patience, parked, "dead")
 	w.clearFaults()
 
-	// Then it is out. Its breaker opens, and nobody else parks.
+	// Then it is down. Its breaker opens, and no more runs park.
 	w.fault(`{"service":"finance","status":503,"next":100000}`)
 	w.deliver(in, events[refused:refused+later]...)
 	await(t, 2*patience, func() error {
@@ -129,15 +129,15 @@ func TestDrill(t *testing.T) {
 	w.clearFaults()
 	w.awaitStatus(4*patience, events[refused:refused+later], processed)
 
-	// A mail of which nobody knows.
+	// An e-mail with an unknown outcome.
 	doubtful := events[refused+later]
 	w.fault(`{"service":"email","next":1,"mode":"drop_after_accept"}`)
 	w.deliver(in, doubtful)
 	w.awaitStatus(2*patience, []invoice{doubtful}, "needs_review")
 	w.clearFaults()
-	w.do(nil, "events", "done", doubtful.ID, "--effect", "receipt-email", "--reference", "seen in the customer's inbox", "--why", "drill")
+	w.do(nil, "events", "mark-done", doubtful.ID, "--effect", "receipt-email", "--reference", "seen in the customer's inbox", "--reason", "drill")
 
-	// In Temporal somebody cancels a run, terminates another and resets a third.
+	// In Temporal a person cancels a run, terminates another and resets a third.
 	takenBack, byHand, cancelled, terminated, reset := parked[0], parked[1], parked[2], parked[3], parked[4]
 	if err := temporalClient.CancelWorkflow(t.Context(), "stripe:"+cancelled.ID, ""); err != nil {
 		t.Fatal(err)
@@ -146,25 +146,25 @@ func TestDrill(t *testing.T) {
 		t.Fatal(err)
 	}
 	resetIn(t, temporalClient, "stripe:"+reset.ID)
-	w.do(nil, "events", "compensate", takenBack.ID, "--why", "drill")
-	w.do(nil, "events", "done", byHand.ID, "--effect", "finance-export", "--reference", "FIN-4711", "--why", "drill")
+	w.do(nil, "events", "compensate", takenBack.ID, "--reason", "drill")
+	w.do(nil, "events", "mark-done", byHand.ID, "--effect", "finance-export", "--reference", "FIN-4711", "--reason", "drill")
 	await(t, 3*patience, func() error {
-		for id, want := range map[string]string{cancelled.ID: "cancelled", terminated.ID: "run_ended"} {
+		for id, want := range map[string]string{cancelled.ID: "cancelled", terminated.ID: "run_terminated"} {
 			if n := w.count(`select count(*) from receipts where event_id = $1 and status = 'needs_review' and reason_code = $2`, id, want); n != 1 {
 				return fmt.Errorf("%s is not %s: %v", id, want, w.rows(`select status, reason from receipts where event_id = $1`, id))
 			}
 		}
 		return nil
 	})
-	w.do(nil, "events", "retry", cancelled.ID, "--why", "drill")
-	w.do(nil, "events", "replay", terminated.ID, "--why", "drill")
+	w.do(nil, "events", "retry", cancelled.ID, "--reason", "drill")
+	w.do(nil, "events", "replay", terminated.ID, "--reason", "drill")
 	w.awaitStatus(2*patience, []invoice{cancelled, terminated, byHand, doubtful}, processed)
 	w.awaitStatus(2*patience, []invoice{takenBack}, compensated)
 
-	// The rest is retried at once, at a rate, as the preview says.
+	// The rest is retried at once with a rate limit, as previewed.
 	left := parked[5:]
 	if w.count(`select count(*) from receipts where event_id = $1 and status = 'dead'`, reset.ID) == 1 {
-		left = parked[4:] // the reset run asks as the one before did
+		left = parked[4:] // the reset run parked again like the one before
 	}
 	var preview struct {
 		Count, Previewed, Refused int
@@ -173,10 +173,10 @@ func TestDrill(t *testing.T) {
 	}
 	w.do(&preview, "events", "retry", "--status", "dead", "--dry-run")
 	if preview.Count != len(left) || preview.Previewed != len(left) || preview.Refused != 0 || preview.Outcomes[processed] != len(left) {
-		t.Errorf("the preview says %+v, want %d events that are processed then", preview, len(left))
+		t.Errorf("the preview contains %+v, want %d events that end as processed", preview, len(left))
 	}
-	for range 2 { // asked twice, it is one job
-		w.do(nil, "events", "retry", "--status", "dead", "--rate", "50", "--why", "drill", "--yes", "--request-id", "drill")
+	for range 2 { // a repeated request is one job
+		w.do(nil, "events", "retry", "--status", "dead", "--rate", "50", "--reason", "drill", "--yes", "--request-id", "drill")
 	}
 	w.awaitStatus(4*patience, left, processed)
 	w.awaitStatus(patience, []invoice{reset}, processed)
@@ -193,15 +193,15 @@ func TestDrill(t *testing.T) {
 		return nil
 	})
 
-	// An event never came, and an account has drifted.
+	// An event never arrived, and an account differs from Stripe.
 	lost := newInvoice(t, nil)
 	w.tell(lost.Event)
-	if out, _, code := w.command("gaps", "stripe", "--from", "1h"); code != 1 || !strings.Contains(out, lost.ID) {
+	if out, _, code := w.command("events", "backfill", "stripe", "--from", "1h"); code != 1 || !strings.Contains(out, lost.ID) {
 		t.Errorf("gaps: code %d\n%s", code, out)
 	}
-	w.do(nil, "gaps", "stripe", "--from", "1h", "--file", "--why", "drill")
+	w.do(nil, "events", "backfill", "stripe", "--from", "1h", "--yes", "--reason", "drill")
 	w.awaitStatus(2*patience, []invoice{lost}, processed)
-	if out, _, code := w.command("gaps", "stripe", "--from", "1h"); code != 0 || !strings.HasPrefix(out, "no gap between ") {
+	if out, _, code := w.command("events", "backfill", "stripe", "--from", "1h"); code != 0 || !strings.HasPrefix(out, "no gap between ") {
 		t.Errorf("gaps: code %d\n%s", code, out)
 	}
 	drifted, err := forge.New(forge.Params{Provider: stripe.Provider, Type: "customer.subscription.created", Account: "drifted", Plan: "enterprise", Live: true}, "")
@@ -215,7 +215,7 @@ func TestDrill(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.tell(drifted)
-	w.do(nil, "reconcile", body.Data.Object.Customer, "--why", "drill", "--yes")
+	w.do(nil, "reconcile", body.Data.Object.Customer, "--reason", "drill", "--yes")
 	await(t, 2*patience, func() error {
 		if _, _, code := w.command("reconcile", body.Data.Object.Customer, "--dry-run"); code != 0 {
 			return fmt.Errorf("the account still differs")
@@ -223,7 +223,7 @@ func TestDrill(t *testing.T) {
 		return nil
 	})
 
-	// Every effect once, at the sinks themselves.
+	// Every effect happened once, according to the sinks.
 	w.checkOnceAtSinks(append(events, lost), func(e invoice) bool { return e.ID != takenBack.ID && e.ID != byHand.ID })
 	if n := w.count(`select count(*) from effects where state not in ('done', 'compensated', 'skipped') and not (kind in ('finance-export') and event_id = $1)`, takenBack.ID); n != 0 {
 		t.Errorf("open effects: %v", w.rows(`select key, state, error from effects where state not in ('done', 'compensated', 'skipped')`))

@@ -15,9 +15,9 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// The commands of docs/first-day.md that lead from an empty database beside a living Stripe account to the first real
-// event run in their order, as a shell runs them, beside an ingress and a worker. An event that comes while effects are
-// off is withheld, and the release books it once. The snapshots reach the subscriber once.
+// The commands of docs/first-day.md from an empty database, for a Stripe account with history, to the first real event
+// run in their order in a shell, beside an ingress and a worker. An event that arrives while effects are disabled is
+// withheld, and the release books it once. The destination receives the snapshots once.
 func TestFirstDay_BesideALivingAccount_Runs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "first-day.md"))
@@ -91,6 +91,6 @@ func TestFirstDay_BesideALivingAccount_Runs(t *testing.T) {
 		}
 	}
 	if snapshots != 1 {
-		t.Errorf("the subscriber has %d snapshots of acme, want 1", snapshots)
+		t.Errorf("the destination has %d snapshots of acme, want 1", snapshots)
 	}
 }

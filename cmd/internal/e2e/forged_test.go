@@ -18,20 +18,21 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// What the secret of one endpoint has signed under a live event's ID does nothing, whether the endpoint is for test
-// events or for other types, and whether it comes before the event or after it: not in a flow, and at no consumer.
+// A delivery under a live event's ID that is signed with the secret of another endpoint has no effects, in no flow and
+// at no destination. The other endpoint is for test events or for other types, and the delivery arrives before or after
+// the event.
 func TestIntake_ForgedThroughAnotherEndpoint_RealEventRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var mu sync.Mutex
 	var consumed [][]byte
-	consumer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	destination := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		consumed = append(consumed, body)
 		mu.Unlock()
 	}))
-	t.Cleanup(consumer.Close)
+	t.Cleanup(destination.Close)
 	const stolen = "whsec_e2e_of_another_endpoint_0123456789abcdef"
 	w.write("stolen", stolen)
 	w.write("crm", "whsec_"+"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
@@ -40,13 +41,11 @@ func TestIntake_ForgedThroughAnotherEndpoint_RealEventRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.write("pawl.yaml", strings.Replace(string(config), "  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}\n", `
-  stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}], relay: [crm]}
+	w.write("pawl.yaml", strings.NewReplacer("\nsinks:", `
   test: {provider: stripe, mode: test, secrets: [{value: file:stolen}]}
   few: {provider: stripe, mode: live, events: [payout.paid], secrets: [{value: file:stolen}]}
-consumers:
-  crm: {url: "`+consumer.URL+`", secrets: [{value: file:crm}]}
-`, 1))
+sinks:`, "\ndestinations: {", `
+destinations: {crm: {url: "`+destination.URL+`", sources: [stripe], secrets: [{value: file:crm}]}, `).Replace(string(config)))
 	in := w.ingress("")
 	w.worker("")
 
@@ -72,7 +71,7 @@ consumers:
 			`{"id":%q,"object":"event","type":"product.updated","livemode":true,"created":%d,"data":{"object":{"id":"prod_1","note":%q}}}`, id, now, note))}
 	}
 	var events []invoice
-	var authentic [][]byte // what the consumer is to get: an event with a flow of its own is relayed, too
+	var authentic [][]byte // the bodies for the destination: an event with a flow is relayed as well
 	for _, source := range []string{"test", "few"} {
 		for _, before := range []bool{true, false} {
 			e := newInvoice(t, func(p *forge.Params) { p.Live = true })
@@ -108,16 +107,16 @@ consumers:
 		}
 	}
 	if n := len(w.journal("finance")); n != len(events)/2 {
-		t.Errorf("%d entries were booked, want those of the %d real invoices", n, len(events)/2)
+		t.Errorf("%d entries were booked, want one for each of the %d real invoices", n, len(events)/2)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if len(consumed) != len(authentic) {
-		t.Errorf("the consumer got %d events, want %d", len(consumed), len(authentic))
+		t.Errorf("the destination got %d events, want %d", len(consumed), len(authentic))
 	}
 	for _, body := range consumed {
 		if !slices.ContainsFunc(authentic, func(real []byte) bool { return bytes.Equal(real, body) }) {
-			t.Errorf("the consumer got %s", body)
+			t.Errorf("the destination got %s", body)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Finance has a wrong path, and events park. It is mended, and one command retries them all. The worker, which
-// works on the job and on the runs that it lets go on, is killed in the middle, and another one goes on: each event has
-// its decision once, and each effect happened once. The command that is repeated is the same job.
+// The finance sink has a wrong path, and events park. After the repair, one command retries them all. The worker, which
+// executes the job and the runs, is killed during the job, and another one continues. Each event gets its decision
+// once, and each effect happens once. A repeated command is the same job.
 func TestKill_WorkerInTheMiddleOfAJob_EachEventOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
@@ -22,9 +22,9 @@ func TestKill_WorkerInTheMiddleOfAJob_EachEventOnce(t *testing.T) {
 	w.awaitStatus(recovery, events, "dead")
 	w.clearFaults()
 
-	retry := []string{"retry", "--status", "dead", "--reason", "effect_failed", "--rate", "8", "--why", "finance is mended", "--who", "e2e", "--request-id", "mended"}
+	retry := []string{"retry", "--status", "dead", "--reason-code", "effect_failed", "--rate", "8", "--reason", "finance is mended", "--as", "e2e", "--request-id", "mended"}
 	if p := w.pawl("events", "", retry...); p.exit(patience) != 1 || w.count(`select count(*) from jobs`) != 0 {
-		t.Fatalf("what nobody has confirmed is a job: %s%s", p.stdout.String(), p.stderr.String())
+		t.Fatalf("a job was created without a confirmation: %s%s", p.stdout.String(), p.stderr.String())
 	}
 	for range 2 {
 		if p := w.pawl("events", "", append(retry, "--yes")...); p.exit(patience) != 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Every test here kills a process between two steps and starts it again. What was acknowledged must be
-// finished, what can be done once is done once, and a mail of which nobody knows is said to be in doubt.
+// Every test here kills a process between two steps and starts it again. Every acknowledged event must be finished,
+// effects with keys happen once, and an e-mail with an unknown outcome is reported as uncertain.
 
-// recovery is how long that may take: a claim lapses after the sink's time-out and three seconds, a
-// workflow task after ten, and the machine is busy.
+// recovery is the timeout for that: a claim expires after the sink's timeout plus three seconds, a workflow task after
+// ten, and the machine is busy.
 const recovery = 4 * time.Minute
 
 func TestKill_Ingress(t *testing.T) {
@@ -40,7 +40,7 @@ func TestKill_Ingress(t *testing.T) {
 			}
 			in = w.ingress("")
 			if !d.acknowledged() {
-				w.deliver(in, e) // a provider sends again what was not acknowledged
+				w.deliver(in, e) // the provider repeats a delivery without acknowledgement
 			}
 			w.awaitStatus(recovery, []invoice{e}, processed)
 			w.check(nil)
@@ -48,7 +48,7 @@ func TestKill_Ingress(t *testing.T) {
 	}
 }
 
-// The sweep alone finds what was committed and not started, when nobody sends it again.
+// A receipt that was committed and not started is found by the sweep, without a second delivery.
 func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
@@ -62,8 +62,8 @@ func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
 	w.check(nil)
 }
 
-// The ingress dies before it could record the run that it had started, and that run parks: a person
-// must be able to see it and to decide.
+// The ingress is killed before it recorded the run that it had started, and that run parks. A person can see it and
+// make a decision.
 func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
@@ -76,13 +76,13 @@ func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
 	w.awaitStatus(recovery, []invoice{e}, "needs_review")
 	w.check(map[string]string{e.ID: uncertain})
 	if !w.settleMail(e, "receipt-email") {
-		t.Error("the event waits for nobody")
+		t.Error("the event does not wait for a person")
 	}
 	w.awaitStatus(recovery, []invoice{e}, processed)
 	w.check(nil)
 }
 
-// steps lists, for each kind of effect, the places between two steps of it.
+// steps lists the failpoints of each kind of effect.
 var steps = map[string][]string{
 	"apply-facts":         {"before-commit", "after-done"},
 	"provision-workspace": {"after-claim", "after-send", "after-done"},
@@ -91,7 +91,7 @@ var steps = map[string][]string{
 	"onboarding-task":     {"after-claim", "after-done"},
 }
 
-// undoSteps is steps for what takes effects back.
+// undoSteps lists the failpoints of each kind of compensation.
 var undoSteps = map[string][]string{
 	"cancel-onboarding-task": {"after-claim", "after-done"},
 	"correction-notice":      {"after-claim", "after-mark", "after-send", "after-done"},
@@ -99,8 +99,8 @@ var undoSteps = map[string][]string{
 	"withhold-grant":         {"before-commit", "after-done"},
 }
 
-// doubtful are the places after which nobody knows whether a mail went out: past the mark that
-// stands before the final dot, and before the answer to it is recorded.
+// doubtful reports whether an e-mail's outcome is unknown after this failpoint: after the mark before the final dot,
+// and before the response is recorded.
 func doubtful(kind, step string) bool {
 	return isMail(kind) && (step == "after-mark" || step == "after-send")
 }
@@ -118,7 +118,7 @@ func TestKill_Worker(t *testing.T) {
 				w.check(map[string]string{e.ID: uncertain})
 			case kind == "apply-facts" || kind == "receipt-email":
 				w.check(nil)
-			default: // the mail is sent beside these, and the kill may have caught it in doubt
+			default: // the e-mail is sent concurrently, and the kill may have made it uncertain
 				w.check(map[string]string{e.ID: anyMail})
 			}
 			w.settleMail(e, "receipt-email")
@@ -146,7 +146,8 @@ func TestKill_WorkerWhileCompensating(t *testing.T) {
 	})
 }
 
-// eachStep calls f with each step of each kind: in the short form with each step of one kind, and with each kind.
+// eachStep calls f with each step of each kind; in the short form with each step of one kind, and with one step of each
+// kind.
 func eachStep(steps map[string][]string, f func(kind, step string)) {
 	met := map[string]bool{}
 	for _, kind := range slices.Sorted(maps.Keys(steps)) {
@@ -164,7 +165,7 @@ func eachStep(steps map[string][]string, f func(kind, step string)) {
 	}
 }
 
-// killWorkerAt delivers an event, lets the worker die at point and starts another one.
+// killWorkerAt delivers an event, kills the worker at the failpoint, and starts another worker.
 func (w *world) killWorkerAt(point string) invoice {
 	w.t.Helper()
 	in := w.ingress("")
@@ -178,15 +179,15 @@ func (w *world) killWorkerAt(point string) invoice {
 	return e
 }
 
-// settleMail is a person's decision, where e waits for one, that a doubtful mail shall not be sent again.
+// settleMail decides not to send an uncertain e-mail again, if e waits for that decision.
 func (w *world) settleMail(e invoice, kind string) (parked bool) {
 	w.t.Helper()
 	if w.count(`select count(*) from receipts where event_id = $1 and status = 'needs_review'`, e.ID) == 0 {
 		return false
 	}
-	// Where Temporal is too slow for an answer, the same request asks again, and is one decision.
+	// If Temporal is too slow for a response, the same request is sent again and remains one decision.
 	await(w.t, patience, func() error {
-		p := w.pawl("events", "", "skip", e.ID, "--effect", kind, "--who", "e2e", "--why", "the customer has it", "--request-id", "settle-"+e.ID+"-"+kind)
+		p := w.pawl("events", "", "skip", e.ID, "--effect", kind, "--as", "e2e", "--reason", "the customer has it", "--request-id", "settle-"+e.ID+"-"+kind)
 		if code := p.exit(patience); code != 0 {
 			return fmt.Errorf("events skip: exit %d: %s", code, p.stderr.String())
 		}
@@ -195,7 +196,7 @@ func (w *world) settleMail(e invoice, kind string) (parked bool) {
 	return true
 }
 
-// Both processes die again and again while events come in; what was not acknowledged is sent again.
+// Both processes are killed repeatedly while events arrive. Deliveries without acknowledgement are repeated.
 func TestKill_BothUnderLoad(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)

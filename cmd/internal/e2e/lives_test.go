@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// shop is what the lives buy.
+// shop contains the products of the scenarios.
 var shop = scenario.Shop{
 	Low: forge.Plan{Name: "starter", Price: "price_starter", Amount: 1900, Days: 30}, High: forge.Plan{Name: "pro", Price: "price_pro", Amount: 4900, Days: 30},
 	Yearly: forge.Plan{Name: "pro", Price: "price_pro_yearly", Amount: 49000, Days: 365},
@@ -29,7 +29,7 @@ var shop = scenario.Shop{
 
 const testSecret = "whsec_e2e_test_0123456789abcdef0123456789"
 
-// lives is a world whose customers live stories of the past. Its ingress keeps its address over a kill.
+// lives is a world whose customers play scenarios in the past. Its ingress keeps its address after a kill.
 type lives struct {
 	*world
 	player scenario.Player
@@ -50,11 +50,11 @@ sources:
   stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}], api_key: file:api.key, api_url: "%[3]s/stripe"}
   stripe-test: {provider: stripe, mode: test, secrets: [{value: file:test.secret}]}
 sinks:
-  workspaces: {url: %[3]q, timeout: %[5]s, retries: {first: 100ms, max: 1s}}
-  finance: {url: %[3]q, timeout: %[5]s, retries: {first: 100ms, max: 1s}}
-  email: {address: %[4]q, from: "billing@pawl.test", tls: none, timeout: %[5]s, retries: {first: 100ms, max: 1s}}
-  subscribers: [{name: sandbox, url: "%[3]s/events", timeout: %[5]s}]
-mail: {settle: 1ms}
+  workspaces: {url: %[3]q, timeout: %[5]s, retries: {initial_interval: 100ms, max_interval: 1s}}
+  finance: {url: %[3]q, timeout: %[5]s, retries: {initial_interval: 100ms, max_interval: 1s}}
+  email: {address: %[4]q, from: "billing@pawl.test", tls: none, timeout: %[5]s, retries: {initial_interval: 100ms, max_interval: 1s}}
+destinations: {sandbox: {url: "%[3]s/events", events: ["*"], timeout: %[5]s}}
+email: {delay: 1ms}
 effects: {from: 2000-01-01T00:00:00Z}
 plans:
   prices: {price_starter: starter, price_pro: pro, price_pro_yearly: pro, price_week: {plan: pro, for: 7d}}
@@ -67,7 +67,7 @@ plans:
 	}}
 }
 
-// lay lays a story whose last day is today.
+// lay prepares a scenario with today as its last day.
 func (w *lives) lay(s scenario.Scenario, account, version string, live bool, now time.Time) scenario.Laid {
 	w.t.Helper()
 	s.Now = s.Steps[len(s.Steps)-1].Day
@@ -90,7 +90,7 @@ func (w *lives) deliver(ctx context.Context, target forge.Target, events []forge
 	return ctx.Err()
 }
 
-// openSQL counts what pawl has not finished: also the receipts that wait for an effect which a person has settled at
+// openSQL counts the unfinished receipts, including receipts that wait for an effect that a person has decided at
 // another receipt.
 const openSQL = `
 select (select count(*) from receipts where status in ('received', 'processing', 'retrying'))
@@ -101,7 +101,7 @@ select (select count(*) from receipts where status in ('received', 'processing',
 const doubtfulSQL = `
 select e.event_id, e.key from effects e join receipts r on r.id = e.receipt_id where e.state = 'uncertain' and r.status = 'needs_review' order by e.key`
 
-// rest waits until all runs have ended. A person says of each e-mail in doubt that it was sent. doubtful lists their keys.
+// rest waits until all runs have ended. Each uncertain e-mail is marked as sent. doubtful contains their keys.
 func (w *lives) rest() (doubtful map[string]bool) {
 	w.t.Helper()
 	doubtful = map[string]bool{}
@@ -120,9 +120,9 @@ func (w *lives) rest() (doubtful map[string]bool) {
 			id, key := row["event_id"].(string), row["key"].(string)
 			doubtful[key] = true
 			await(w.t, patience, func() error {
-				p := w.pawl("events", "", "done", id, "--effect", key, "--reference", "seen", "--who", "e2e", "--why", "the customer has it", "--request-id", "done-"+key)
+				p := w.pawl("events", "", "mark-done", id, "--effect", key, "--reference", "seen", "--as", "e2e", "--reason", "the customer has it", "--request-id", "done-"+key)
 				if code := p.exit(patience); code != 0 {
-					return fmt.Errorf("events done: exit %d: %s", code, p.stderr.String())
+					return fmt.Errorf("events mark-done: exit %d: %s", code, p.stderr.String())
 				}
 				return nil
 			})
@@ -130,7 +130,8 @@ func (w *lives) rest() (doubtful map[string]bool) {
 	}
 }
 
-// compare compares each life with the same one in order, counts the e-mails at the receiver, and folds everything anew.
+// compare compares each life with the same life in order, counts the e-mails at the receiver, and recomputes
+// everything.
 func (w *lives) compare(told map[string][2]scenario.Laid, doubtful map[string]bool) {
 	w.t.Helper()
 	for name, pair := range told {
@@ -158,17 +159,16 @@ func (w *lives) compare(told map[string][2]scenario.Laid, doubtful map[string]bo
 	}
 }
 
-// Lives happen all at once while worker and ingress die at random moments. Once every run has ended, each life is what it
-// is in order, each effect was done once at its receiver, and a rebuild finds no difference.
+// Lives happen concurrently while worker and ingress are killed at random moments. Once every run has ended, each life
+// has the same state as in order, each effect was done once at its receiver, and a rebuild finds no difference. The
+// test is not parallel, because it alone loads two cores for minutes, and other tests would miss their deadlines.
 func TestKill_LivesAtOnce_EndAsInOrder(t *testing.T) {
-	t.Parallel()
 	seeds := []uint64{25}
 	if schematest.Long() {
 		seeds = append(seeds, schematest.Seed(t, 26))
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 0))
 			w := newLives(t)
 			in, worker := w.ingress(""), w.worker("")
@@ -228,8 +228,8 @@ func TestKill_LivesAtOnce_EndAsInOrder(t *testing.T) {
 	}
 }
 
-// A company has the same customer and account in both modes, and each event also comes to the endpoint of the other mode.
-// Nothing is done twice at a receiver, because the mode is part of every key.
+// A company has the same customer and account in both modes, and each event is also delivered to the endpoint of the
+// other mode. Nothing is done twice at a receiver, because the mode is part of every key.
 func TestModes_EachEventAtBothEndpoints_NothingTwice(t *testing.T) {
 	t.Parallel()
 	w := newLives(t)
@@ -244,7 +244,7 @@ func TestModes_EachEventAtBothEndpoints_NothingTwice(t *testing.T) {
 			life := w.lay(story, name, forge.Basil, live, now)
 			events := life.Events()
 			for n, e := range events {
-				if id := "evt_" + life.Mode + strings.TrimPrefix(e.ID, "evt"); !live { // as at Stripe, whose IDs of events differ between the modes
+				if id := "evt_" + life.Mode + strings.TrimPrefix(e.ID, "evt"); !live { // as at Stripe, where event IDs differ between the modes
 					events[n].ID, events[n].Body = id, bytes.ReplaceAll(e.Body, []byte(e.ID), []byte(id))
 				}
 			}
@@ -258,7 +258,7 @@ func TestModes_EachEventAtBothEndpoints_NothingTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.rest()
-	if n := w.count(`select count(*) from receipts where status = 'ignored' and reason_code = 'mode_not_wanted'`); n != sent {
+	if n := w.count(`select count(*) from receipts where status = 'ignored' and reason_code = 'mode_ignored'`); n != sent {
 		t.Errorf("%d events of the other mode are ignored, want %d", n, sent)
 	}
 	for _, service := range []string{"finance", "email", "events", "workspaces"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Somebody holds one account's row for as long as he likes: a person in psql, or a host that is gone. What comes for
-// that account is taken and waits, and says so. Nobody else notices, although ingress and worker are one process here.
+// A person in psql or a lost host locks one account's row for a long time. Events of that account are accepted and
+// wait, and report the lock. Other accounts are unaffected, although ingress and worker are one process here.
 func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -48,7 +48,7 @@ func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
 
 	others := newInvoices(t, 32)
 	for i := range 8 {
-		w.deliverAll(in, others[4*i:4*i+4]) // the lock is held all the while
+		w.deliverAll(in, others[4*i:4*i+4]) // the lock is still held
 		if n := w.count(waiting); n > 1 {
 			t.Errorf("%d connections wait for the one account", n)
 		}
@@ -59,7 +59,7 @@ func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
 	}
 	await(t, patience, func() error {
 		if n := w.count(said); n < len(held) {
-			return fmt.Errorf("%d of %d receipts say what they wait for", n, len(held))
+			return fmt.Errorf("%d of %d receipts show the lock", n, len(held))
 		}
 		return nil
 	})
@@ -73,9 +73,9 @@ func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
 	w.checkOnce(slices.Concat(held, others, []invoice{first}))
 }
 
-// A host vanishes inside of a transaction, with the lock of an account or of an event's key: nothing comes from it any
-// more, and its connections stay open. Everybody else is answered all the while, and what it had locked goes on within
-// ten seconds. When it comes back, it has lost nothing and repeats nothing.
+// A host disappears during a transaction that holds the lock of an account or of an event's key. It sends nothing more,
+// and its connections stay open. All other deliveries are answered meanwhile, and the locked rows are free within ten
+// seconds. When the host returns, nothing is lost or repeated.
 func TestLock_HostGone_OthersAnsweredAndItsOwnGoesOn(t *testing.T) {
 	t.Parallel()
 	for point, free := range map[string]func(w *world, locked delivery) bool{
@@ -102,7 +102,7 @@ func TestLock_HostGone_OthersAnsweredAndItsOwnGoesOn(t *testing.T) {
 				if strings.Contains(vanishing.stderr.String(), "failpoint "+point+": stop") {
 					return nil
 				}
-				if time.Since(posted) > 20*time.Second { // Temporal was slow, and the other one has started the event
+				if time.Since(posted) > 20*time.Second { // Temporal was slow, and the other process has started the event
 					locked, posted = invoiceOf(t, "held"), time.Now()
 					all = append(all, locked)
 					post(locked)
@@ -112,16 +112,16 @@ func TestLock_HostGone_OthersAnsweredAndItsOwnGoesOn(t *testing.T) {
 
 			stopped := time.Now()
 			for tick, is := time.NewTicker(250*time.Millisecond), false; !is && !t.Failed(); <-tick.C {
-				again := w.sender.post(in.url, locked) // a provider comes again with what it got no answer to
+				again := w.sender.post(in.url, locked) // a provider repeats a delivery without an answer
 				others := newInvoices(t, 2)
 				all = append(all, others...)
 				for _, d := range append(w.sender.postAll(append(others, next), 1, in.url), again) {
-					if d.took > 3*time.Second || d.event.ID != locked.ID && !d.acknowledged() { // the lock is held for longer
+					if d.took > 3*time.Second || d.event.ID != locked.ID && !d.acknowledged() { // the lock is held longer than that
 						t.Errorf("answered %d %s after %s, want 2xx at once", d.status, d.body, d.took)
 					}
 				}
 				if is = free(w, again); time.Since(stopped) > 10*time.Second {
-					t.Errorf("after %s it does not go on, want it within ten seconds", time.Since(stopped))
+					t.Errorf("after %s it does not continue, want it within ten seconds", time.Since(stopped))
 				}
 			}
 			t.Logf("it went on after %s", time.Since(stopped).Round(100*time.Millisecond))
@@ -141,8 +141,8 @@ func invoiceOf(t *testing.T, account string) invoice {
 	return newInvoice(t, func(p *forge.Params) { p.Account = account })
 }
 
-// checkOnce says whether each event's effects are done, and were done once. It is check for accounts of which several
-// events came, whose tables are not those of each of them.
+// checkOnce checks that each event's effects were done, and done once. It replaces check for accounts with several
+// events, because their tables do not belong to a single event.
 func (w *world) checkOnce(events []invoice) {
 	w.t.Helper()
 	distinct := map[string]bool{}
@@ -174,7 +174,7 @@ func (w *world) checkOnce(events []invoice) {
 }
 
 const (
-	// waiting counts the connections that wait for a lock, said the receipts that say what they wait for.
+	// waiting counts the connections that wait for a lock; said counts the receipts that report a lock.
 	waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
 	said    = `select count(*) from receipts where status = 'retrying' and reason like '%waits for customer cus_%(live) since %'`
 )

@@ -16,9 +16,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// shared is what all tests of this process use.
+// shared is the state that all tests of this process share.
 var shared struct {
-	dir    string // everyone may enter it: one test runs pawl as another user
+	dir    string // every user can enter it: one test runs pawl as another user
 	binary string // pawl, with the failure hooks of the tag pawlhooks
 
 	once     sync.Once
@@ -46,7 +46,7 @@ func testMain(m *testing.M) int {
 	return code
 }
 
-// build builds pawl once, as it is shipped but for the failure hooks.
+// build builds pawl once, as shipped except for the failure hooks.
 func build() (err error) {
 	if shared.dir, err = os.MkdirTemp("", "pawl-e2e-"); err != nil {
 		return err
@@ -76,9 +76,9 @@ func temporal(t *testing.T) (*dev.Temporal, client.Client) {
 	return shared.temporal, shared.client
 }
 
-// startTemporal starts the server on port over the state of the one before.
+// startTemporal starts the server on port with the state of the previous server.
 func startTemporal(port int) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first time, it is built
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first start builds it
 	defer cancel()
 	shared.temporal, err = dev.StartTemporal(ctx, dev.TemporalOptions{
 		Dir: filepath.Join(shared.dir, "temporal"), Port: port, Sync: dev.SyncNever, Progress: os.Stderr,
@@ -95,17 +95,17 @@ func stopTemporal() error {
 	return shared.temporal.Stop(ctx)
 }
 
-// showTemporal shows what the server has said lately: it is why starts fail where nobody stopped it.
+// showTemporal logs the last lines of the server, which explain why starts fail although no test stopped it.
 func showTemporal(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(shared.dir, "temporal", "temporal.log"))
 	if err != nil {
 		t.Logf("Temporal: %v", err)
 		return
 	}
-	t.Logf("Temporal said lately:\n%s", content[max(0, len(content)-8<<10):])
+	t.Logf("Temporal logged lately:\n%s", content[max(0, len(content)-8<<10):])
 }
 
-// silent is a logger of the Temporal SDK that says nothing: outages are what is tested.
+// silent is a logger that discards the messages of the Temporal SDK, because outages are intended.
 type silent struct{}
 
 func (silent) Debug(string, ...any) {}

@@ -15,8 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// These tests stop the servers that all tests share, so they are not parallel: Go runs them before those
-// that are.
+// These tests stop servers that all tests share, so they are not parallel: Go runs them before the parallel tests.
 
 func TestOutage_TemporalDown_EventsTakenAndFinishedAfterwards(t *testing.T) {
 	w := newWorld(t)
@@ -32,11 +31,7 @@ func TestOutage_TemporalDown_EventsTakenAndFinishedAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := newInvoices(t, schematest.OrLong(30, 100))
-	for _, d := range w.sender.postAll(events, 1, in.url) {
-		if d.status != http.StatusAccepted {
-			t.Errorf("while Temporal is down: answered %d %s, want 202", d.status, d.body)
-		}
-	}
+	w.deliverAll(in, events)
 	if n := w.count(`select count(*) from receipts where status = 'received'`); n != len(events) {
 		t.Errorf("%d receipts wait, want %d", n, len(events))
 	}
@@ -75,12 +70,12 @@ func TestOutage_PostgresDown_503WithinASecondAndBackWithoutRestart(t *testing.T)
 	w.check(nil)
 }
 
-// The database goes away between what each effect did and the recording of it.
+// The database goes down after each effect was applied and before it is recorded.
 func TestOutage_PostgresDownWhileEffectsRun_FinishedAfterwards(t *testing.T) {
-	w := newWorldWith(t, 6*time.Second) // the mail server must hold its answer until the database is down
+	w := newWorldWith(t, 6*time.Second) // the mail server must delay its response until the database is down
 	in := w.ingress("")
 	w.worker("")
-	// Each accepts and then says otherwise, or nothing at all.
+	// Each accepts the request and then sends an error or no response.
 	w.fault(`{"service":"workspaces","next":1000,"mode":"status_after_accept","status":503,"latency_ms":500}`)
 	w.fault(`{"service":"finance","next":1000,"mode":"status_after_accept","status":503,"latency_ms":500}`)
 	w.fault(`{"service":"events","next":1000,"mode":"status_after_accept","status":503,"latency_ms":500}`)
@@ -103,8 +98,8 @@ func TestOutage_PostgresDownWhileEffectsRun_FinishedAfterwards(t *testing.T) {
 	w.check(map[string]string{e.ID: uncertain})
 }
 
-// awaitPending waits until effects of e of all these kinds have failed and are tried again: they then
-// stand in Temporal as activities, each under its key.
+// awaitPending waits until effects of e of all these kinds have failed and are retried. They are then activities in
+// Temporal with their key.
 func (w *world) awaitPending(e invoice, kinds ...string) {
 	w.t.Helper()
 	_, c := temporal(w.t)
@@ -124,7 +119,7 @@ func (w *world) awaitPending(e invoice, kinds ...string) {
 	})
 }
 
-// pause stops Postgres until resume, at the latest until the test ends.
+// pause stops Postgres until resume is called or the test ends.
 func pause(t *testing.T) {
 	t.Helper()
 	if err := schematest.Server(t).Pause(t.Context()); err != nil {

@@ -20,23 +20,23 @@ type process struct {
 	cmd    *exec.Cmd
 	stdout output
 	stderr output
-	done   chan struct{} // closed when it has ended
+	done   chan struct{} // closed when the process has ended
 }
 
-// startPawl runs the pawl binary as startProgram does.
+// startPawl starts the pawl binary like startProgram.
 func startPawl(t *testing.T, name string, prepare func(*exec.Cmd), args ...string) *process {
 	t.Helper()
 	return startProgram(t, shared.binary, name, prepare, args...)
 }
 
-// startProgram runs the program at path. It is killed when the test ends, if it still runs; then its log is shown if
-// the test has failed.
+// startProgram starts the program at path. If it still runs when the test ends, it is killed. Its log is printed if the
+// test has failed.
 func startProgram(t *testing.T, path, name string, prepare func(*exec.Cmd), args ...string) *process {
 	t.Helper()
 	p := &process{t: t, name: name, done: make(chan struct{})}
 	p.cmd = exec.Command(path, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	// What keeps a descendant's end of a pipe open must not keep us.
+	// A descendant that keeps a pipe open must not block Wait.
 	p.cmd.WaitDelay = time.Second
 	if prepare != nil {
 		prepare(p.cmd)
@@ -45,20 +45,20 @@ func startProgram(t *testing.T, path, name string, prepare func(*exec.Cmd), args
 		t.Fatalf("start %s: %v", name, err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended stands in ProcessState
+		_ = p.cmd.Wait() // ProcessState contains the result
 		close(p.done)
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 		if t.Failed() {
-			t.Logf("%s (pid %d) said:\n%s%s", name, p.cmd.Process.Pid, p.stdout.String(), p.stderr.String())
+			t.Logf("%s (pid %d) printed:\n%s%s", name, p.cmd.Process.Pid, p.stdout.String(), p.stderr.String())
 		}
 	})
 	return p
 }
 
-// kill is kill -9, and returns when the process is gone.
+// kill sends SIGKILL and returns when the process is gone.
 func (p *process) kill() {
 	p.t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -67,7 +67,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// terminate asks the process to stop.
+// terminate sends SIGTERM.
 func (p *process) terminate() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -75,7 +75,7 @@ func (p *process) terminate() {
 	}
 }
 
-// exit waits for the process to end and returns its exit code, -1 for one that was killed.
+// exit waits for the process to end and returns its exit code, or -1 if it was killed.
 func (p *process) exit(within time.Duration) int {
 	p.t.Helper()
 	select {
@@ -87,7 +87,7 @@ func (p *process) exit(within time.Duration) int {
 	}
 }
 
-// awaitHook waits for the process to die at a failure hook, and makes sure that it was that one.
+// awaitHook waits until the process is killed at a failure hook, and checks that it was this one.
 func (p *process) awaitHook(point string) {
 	p.t.Helper()
 	if code := p.exit(patience); code != -1 || !strings.Contains(p.stderr.String(), "failpoint "+point+": exit") {
@@ -95,7 +95,7 @@ func (p *process) awaitHook(point string) {
 	}
 }
 
-// logged returns the entries of the log with a message.
+// logged returns the log entries with a message.
 func (p *process) logged(message string) (entries []map[string]any) {
 	for line := range strings.Lines(p.stderr.String()) {
 		var entry map[string]any
@@ -117,15 +117,15 @@ func (p *process) awaitLog(message string) map[string]any {
 		}
 		select {
 		case <-p.done:
-			return fatal(fmt.Errorf("%s ended (%s) before it said %q:\n%s", p.name, p.cmd.ProcessState, message, p.stderr.String()))
+			return fatal(fmt.Errorf("%s ended (%s) before it logged %q:\n%s", p.name, p.cmd.ProcessState, message, p.stderr.String()))
 		default:
-			return fmt.Errorf("%s has not said %q", p.name, message)
+			return fmt.Errorf("%s has not logged %q", p.name, message)
 		}
 	})
 	return found
 }
 
-// output collects what a process writes; it may be read meanwhile.
+// output collects the output of a process. It may be read while the process runs.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -143,13 +143,13 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// fatal marks an error of a condition that will never hold.
+// fatal marks an error after which the condition cannot hold any more.
 func fatal(err error) error { return &hopeless{err} }
 
 type hopeless struct{ error }
 
-// await asks until condition returns nil, the longer that takes the less often, and fails the test with its last word
-// when that takes too long.
+// await calls condition with increasing delays until it returns nil. After the timeout it fails the test with the last
+// error.
 func await(t *testing.T, within time.Duration, condition func() error) {
 	t.Helper()
 	begun, deadline := time.Now(), time.After(within)

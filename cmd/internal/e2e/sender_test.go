@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// sender is the provider: it sends, and keeps a log of what it was answered.
+// sender is a provider with a log of the answers.
 type sender struct {
 	t    *testing.T
 	http *http.Client
@@ -24,7 +24,7 @@ type sender struct {
 	log []delivery
 }
 
-// delivery is one request of the client's log.
+// delivery is one request in the client's log.
 type delivery struct {
 	event      invoice
 	status     int // 0 for no answer
@@ -35,7 +35,7 @@ type delivery struct {
 
 func (d delivery) acknowledged() bool { return d.status/100 == 2 }
 
-// refused reports whether the answer says for sure that nothing was kept.
+// refused reports whether the answer guarantees that nothing was stored.
 func (d delivery) refused() bool { return d.status/100 == 4 }
 
 func newSender(t *testing.T) *sender {
@@ -44,13 +44,13 @@ func newSender(t *testing.T) *sender {
 	return &sender{t: t, http: &http.Client{Transport: transport, Timeout: 15 * time.Second}}
 }
 
-// invoice is an event about an invoice, with what its effects' keys are made of.
+// invoice is an event about an invoice, with the parts of its effects' keys.
 type invoice struct {
 	forge.Event
 	invoice, number, account, subscription string
 }
 
-// newInvoice makes an invoice.paid of the plan that has every effect; change may alter it.
+// newInvoice returns an invoice.paid of the plan with all effects. change may edit it.
 func newInvoice(t *testing.T, change func(*forge.Params)) invoice {
 	t.Helper()
 	p := forge.Params{Provider: stripe.Provider, Type: "invoice.paid", Plan: "enterprise", Live: true}
@@ -88,7 +88,7 @@ func newInvoices(t *testing.T, n int) []invoice {
 	return events
 }
 
-// request returns a signed delivery of e. at is when it is signed.
+// request returns a signed delivery of e. at is the time of the signature.
 func (s *sender) request(url string, e invoice, at time.Time) *http.Request {
 	s.t.Helper()
 	target := forge.Target{URL: url, Secret: secret, Sign: stripe.Provider.Sign}
@@ -125,7 +125,23 @@ func (s *sender) do(e invoice, req *http.Request) delivery {
 	return d
 }
 
-// postAll delivers events at once, each copies times, each to one of the urls in turn.
+// accepted sends requests for e until one is not answered 503, as a provider does: on a busy machine a delivery may
+// exceed its time. It fails unless the last one is acknowledged.
+func (s *sender) accepted(e invoice, request func() *http.Request) (last delivery) {
+	s.t.Helper()
+	await(s.t, patience, func() error {
+		if last = s.do(e, request()); last.status == http.StatusServiceUnavailable {
+			return fmt.Errorf("answered %d %s", last.status, last.body)
+		}
+		return nil
+	})
+	if !last.acknowledged() {
+		s.t.Errorf("%d bytes were answered %d %s, want 202", len(e.Body), last.status, last.body)
+	}
+	return last
+}
+
+// postAll delivers events concurrently, each event copies times, to the urls in turn.
 func (s *sender) postAll(events []invoice, copies int, urls ...string) []delivery {
 	s.t.Helper()
 	var group sync.WaitGroup
@@ -173,8 +189,8 @@ func (w *world) deliver(in endpoint, events ...invoice) {
 	}
 }
 
-// deliverToKill sends e until the ingress dies at a failure hook or acknowledges it, and returns the last delivery. On
-// a busy machine the first one may be turned away before it comes to the hook.
+// deliverToKill sends e until the ingress is killed at a failure hook or acknowledges it, and returns the last
+// delivery. On a busy machine the first one may be rejected before it reaches the hook.
 func (w *world) deliverToKill(in endpoint, e invoice, point string) (last delivery) {
 	w.t.Helper()
 	await(w.t, patience, func() error {
@@ -192,7 +208,7 @@ func (w *world) deliverToKill(in endpoint, e invoice, point string) (last delive
 	return last
 }
 
-// deliverAll sends events at once, and those that were not acknowledged again.
+// deliverAll sends events concurrently, and repeats those without acknowledgement.
 func (w *world) deliverAll(in endpoint, events []invoice) {
 	w.t.Helper()
 	for _, d := range w.sender.postAll(events, 1, in.url) {

@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// signedIn is a console in a process of its own, under its own database role, with an identity provider.
+// signedIn is a console in its own process with its own database role and an identity provider.
 type signedIn struct {
 	*browser
 	home     string
@@ -69,7 +69,7 @@ console:
 	return s
 }
 
-// worker starts a worker beside the console, which executes the decisions that the console requests.
+// worker starts a worker, which executes the decisions that the console requests.
 func (s *signedIn) worker() {
 	s.t.Helper()
 	server, _ := temporal(s.t)
@@ -86,7 +86,7 @@ ops: {worker: "127.0.0.1:0"}
 	w.worker("")
 }
 
-// signIn follows a link to the console until the provider has let somebody in.
+// signIn follows a link to the console until the provider has signed the person in.
 func (s *signedIn) signIn(path string) {
 	s.t.Helper()
 	s.provider.QueueUser(&mockoidc.MockUser{Subject: "1", Email: "ada@acme.example", EmailVerified: true, Groups: []string{"oncall"}})
@@ -98,12 +98,12 @@ func (s *signedIn) signIn(path string) {
 		}
 		return nil
 	})
-	// The way there and back goes through other processes of Chromium, where chromedp loses sight of the page.
+	// The redirects to the provider and back use other processes of Chromium, in which chromedp loses the page.
 	s.look(s.home+path, "light", 1440)
 	s.do(chromedp.WaitVisible(`//header//summary[normalize-space()="ada@acme.example"]`))
 }
 
-// session is the cookie of the browser's session.
+// session returns the session cookie of the browser.
 func (s *signedIn) session() *http.Cookie {
 	s.t.Helper()
 	for _, c := range get(s.browser, func(ctx context.Context, t *chromedp.Target) ([]*network.Cookie, error) {
@@ -118,7 +118,7 @@ func (s *signedIn) session() *http.Cookie {
 	return nil
 }
 
-// asThief opens a page elsewhere with a cookie that was copied, and returns the status.
+// asThief opens a page in another client with a copied cookie, and returns the status.
 func (s *signedIn) asThief(cookie *http.Cookie) int {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.home+"/tokens", nil)
@@ -141,8 +141,8 @@ func (s *signedIn) menu(button string) {
 	s.shows("Sign in")
 }
 
-// Somebody signs in at a real provider. A session ends where its person signs out, and everywhere by the other button;
-// who has copied its cookie before is nobody then, and the browser's way back shows nothing.
+// A person signs in with a real provider. A session ends when its person signs out, and all sessions end with the other
+// button. A copied cookie is then invalid, and the browser's back button shows nothing.
 func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 	s := newSignedIn(t)
 	s.signIn("/audit")
@@ -165,7 +165,7 @@ func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 	if one.Value == first.Value {
 		t.Error("the second sign-in has the first one's secret")
 	}
-	s.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) { // as on another machine
+	s.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) { // a separate browser context, as on another machine
 		_, err := cdp.Call(ctx, target, network.ClearBrowserCookies, cdp.Empty{})
 		return chromedp.Void{}, err
 	})
@@ -177,8 +177,8 @@ func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 	s.noFaults("signing in and out")
 }
 
-// A page of another origin decides and reads nothing by its forms and scripts, and cannot frame the console. The
-// browser sends the cookie with the requests of an origin of the same site, and even that one gets nothing.
+// A page of another origin cannot make decisions or read anything with forms and scripts, and cannot frame the console.
+// The browser sends the cookie with requests of an origin of the same site, and even this origin gets nothing.
 func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	s := newSignedIn(t)
 	s.worker()
@@ -188,13 +188,13 @@ func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 		switch r.URL.Path {
 		case "/form":
 			_, _ = fmt.Fprintf(w, `<form method=post action="%s/decide"><input name=verb value=pause-sink><input name=target value=finance>
-				<input name=why value=evil></form><script>document.forms[0].submit()</script>`, s.home)
+				<input name=reason value=evil></form><script>document.forms[0].submit()</script>`, s.home)
 		case "/fetch":
 			_, _ = fmt.Fprintf(w, `<main>begun</main><script>
 				const post = (path, type, body) => fetch("%s" + path, {method: "POST", mode: "no-cors", credentials: "include", headers: {"Content-Type": type}, body});
 				const read = fetch("%[1]s/tokens", {credentials: "include"}).then((r) => r.text());
-				Promise.allSettled([post("/decide", "application/x-www-form-urlencoded", "verb=pause-sink&target=finance&why=evil"),
-					post("/api/v1/sinks/finance/pause", "text/plain", '{"why":"evil"}'), post("/sign-out", "text/plain", ""), read])
+				Promise.allSettled([post("/decide", "application/x-www-form-urlencoded", "verb=pause-sink&target=finance&reason=evil"),
+					post("/api/v1/sinks/finance/pause", "text/plain", '{"reason":"evil"}'), post("/sign-out", "text/plain", ""), read])
 					.then((all) => { document.querySelector("main").textContent = "ended: " + (all[3].status); });</script>`, s.home)
 		case "/frame":
 			_, _ = fmt.Fprintf(w, `<main>a game</main><iframe src="%s/decide?verb=pause-sink&target=finance"></iframe>`, s.home)
@@ -217,7 +217,7 @@ func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 		s.do(chromedp.Navigate(origin + "/fetch"))
 		s.shows("ended: rejected")
 		s.mu.Lock()
-		s.faults = nil // the browser says that it gives nothing to read
+		s.faults = nil // the browser reports the blocked reads
 		s.mu.Unlock()
 		s.do(chromedp.Navigate(origin + "/frame"))
 		await(t, patience, func() error {
@@ -237,9 +237,9 @@ func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	if got := s.asThief(s.session()); got != http.StatusOK {
 		t.Errorf("the person is signed out: %d", got)
 	}
-	// The console's own form, in the same browser, is taken.
+	// The console's own form, in the same browser, is accepted.
 	s.look(s.home+"/decide?verb=pause-sink&target=finance", "light", 1440)
-	s.fill("why", "the books are closed")
+	s.fill("reason", "the books are closed")
 	s.click("pause-sink")
 	s.shows("Decided")
 	s.noFaults("the console's own form")

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// spans is a collector: it takes traces by OTLP over HTTP.
+// spans is a collector that receives traces by OTLP over HTTP.
 type spans struct {
 	mu   sync.Mutex
 	all  []*otlp.Span
@@ -48,7 +48,7 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of returns the parent and the name of each span of a trace, by the span's ID.
+// of returns the parent and the name of each span of a trace by span ID.
 func (s *spans) of(trace string) (parents, names map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,9 @@ func (s *spans) of(trace string) (parents, names map[string]string) {
 	return parents, names
 }
 
-// A delivery, its run, each effect and the requests to sinks are one trace, which sinks are told. A run that another
-// process starts from the receipt belongs to the trace of the delivery, too. A sender's own trace decides nothing.
+// A delivery, its run, each effect and the requests to sinks are one trace, which the requests propagate. A run that
+// another process starts from the receipt belongs to the trace of the delivery as well. A sender's own trace has no
+// influence.
 func TestTraces_FromDeliveryToSink(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
@@ -89,17 +90,20 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("pawl.yaml", strings.ReplaceAll(string(content), w.sandbox.URL(), sinks.URL)+
-		fmt.Sprintf("tracing: {endpoint: %q, one_in: 1}\n", server.URL))
+		fmt.Sprintf("tracing: {endpoint: %q, sample_ratio: 1}\n", server.URL))
 	const point = "dispatch-before-start"
 	first, second := newInvoice(t, nil), newInvoice(t, nil)
 	w.worker("")
 	w.deliverToKill(w.ingress(point), first, point)
 	in := w.ingress("")
-	req := w.sender.request(in.url, second, time.Now())
-	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	if d := w.sender.do(second, req); !d.acknowledged() {
-		t.Fatalf("answered %d", d.status)
-	}
+	await(t, patience, func() error { // a slow database is a 503, and a provider then delivers again
+		req := w.sender.request(in.url, second, time.Now())
+		req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		if d := w.sender.do(second, req); !d.acknowledged() {
+			return fmt.Errorf("answered %d", d.status)
+		}
+		return nil
+	})
 	w.awaitStatus(recovery, []invoice{first, second}, processed)
 
 	for _, e := range []invoice{first, second} {
@@ -109,7 +113,7 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 		}
 		trace := traceIn(rows[0]["trace"].(string))
 		want := []string{"StartWorkflow:InvoicePaid", "RunWorkflow:InvoicePaid", "RunActivity:PostEntry", "HTTP POST"}
-		if e.ID == second.ID { // the process that took the first was killed before it could export
+		if e.ID == second.ID { // the process that received the first was killed before it could export
 			want = append(want, "webhook stripe")
 		}
 		await(t, patience, func() error {
@@ -119,7 +123,7 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 					return fmt.Errorf("trace %s has no span %q: %v", trace, name, names)
 				}
 			}
-			missing := map[string]bool{} // one: that of the delivery, or what began before it
+			missing := map[string]bool{} // at most one: the delivery itself, or an earlier span
 			for _, parent := range parents {
 				if names[parent] == "" {
 					missing[parent] = true
@@ -133,7 +137,7 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 		mu.Lock()
 		for _, sink := range []string{"entries", "workspaces", "events"} {
 			if !told[trace+" "+sink] {
-				t.Errorf("%s was not told of trace %s: %v", sink, trace, told)
+				t.Errorf("the request to %s did not contain trace %s: %v", sink, trace, told)
 			}
 		}
 		mu.Unlock()
@@ -142,12 +146,12 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 	defer collects.mu.Unlock()
 	for _, span := range collects.all {
 		if text := span.String(); collects.fail != nil || strings.Contains(text, secret) || strings.Contains(text, "/entries") {
-			t.Errorf("a span tells too much, or could not be read (%v): %s", collects.fail, text)
+			t.Errorf("a span contains too much, or could not be read (%v): %s", collects.fail, text)
 		}
 	}
 }
 
-// traceIn is the trace that a traceparent is about.
+// traceIn returns the trace ID of a traceparent.
 func traceIn(traceparent string) string {
 	parts := strings.Split(traceparent, "-")
 	if len(parts) != 4 {

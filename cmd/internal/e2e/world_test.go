@@ -21,27 +21,27 @@ import (
 
 const secret = "whsec_e2e_0123456789abcdef0123456789abcdef"
 
-// Time-outs of the outside systems. Short is for tests that kill a worker: its claims lapse after the
-// time-out and three seconds. Where none is killed, a busy machine shall not put mails in doubt.
+// Timeouts of the outside systems. The short one is for tests that kill a worker, because its claims expire after the
+// timeout plus three seconds. In the other tests, no e-mail may become uncertain on a busy machine.
 const (
 	short = 2 * time.Second
 	ample = 20 * time.Second
 )
 
-// world is one test's pawl and everything around it.
+// world is the pawl of one test with its environment.
 type world struct {
 	t       *testing.T
 	dir     string
 	pool    *pgxpool.Pool
 	sandbox *sandbox.Sandbox
 	sender  *sender
-	// processes are those that were started, the ended ones too.
+	// processes are all started processes, including the ended ones.
 	processes []*process
 }
 
 func newWorld(t *testing.T) *world { return newWorldWith(t, ample) }
 
-// newWorldWith is newWorld with another time-out for the outside systems.
+// newWorldWith is newWorld with another timeout of the outside systems.
 func newWorldWith(t *testing.T, sinkTimeout time.Duration) *world {
 	t.Helper()
 	server, _ := temporal(t)
@@ -73,11 +73,12 @@ ops: {ingress: "127.0.0.1:0", worker: "127.0.0.1:0"}
 sources:
   stripe: {provider: stripe, mode: live, secrets: [{value: env:SECRET}]}
 sinks:
-  workspaces: {url: %[2]q, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
-  finance: {url: %[2]q, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
-  email: {address: %[3]q, from: "billing@pawl.test", tls: none, timeout: %[4]s, retries: {first: 100ms, max: 1s}}
-  subscribers: [{name: sandbox, url: "%[2]s/events", timeout: %[4]s}]
-mail: {settle: 1ms}
+  workspaces: {url: %[2]q, timeout: %[4]s, retries: {initial_interval: 100ms, max_interval: 1s}}
+  finance: {url: %[2]q, timeout: %[4]s, retries: {initial_interval: 100ms, max_interval: 1s}}
+  email: {address: %[3]q, from: "billing@pawl.test", tls: none, timeout: %[4]s, retries: {initial_interval: 100ms, max_interval: 1s}}
+destinations: {sandbox: {url: "%[2]s/events", events: ["*"], timeout: %[4]s}}
+email: {delay: 1ms}
+effects: {from: 2000-01-01T00:00:00Z} # also for events that a test forged before it started a process
 plans:
   prices: {price_enterprise: enterprise}
   features: {enterprise: [projects, sso]}
@@ -94,11 +95,11 @@ func (w *world) write(name, content string) {
 	}
 }
 
-// gone is the configuration of a process that is going to stop: with a task queue of its own, so that Temporal hands
-// the work of the others to the others.
+// gone is the configuration of a process that will stop. It has its own task queue, so that Temporal sends the tasks of
+// the other processes only to them.
 const gone = "gone.yaml"
 
-// pawl starts `pawl part`, to be killed at the failure hook point unless that is "".
+// pawl starts `pawl part` with the failure hook point, or without if that is "".
 func (w *world) pawl(part, point string, args ...string) *process {
 	w.t.Helper()
 	if point != "" {
@@ -107,7 +108,7 @@ func (w *world) pawl(part, point string, args ...string) *process {
 	return w.pawlWith("pawl.yaml", point, part, args...)
 }
 
-// pawlWith starts `pawl part` with a configuration and what is to happen at a failure hook.
+// pawlWith starts `pawl part` with a configuration and a value of PAWL_FAIL.
 func (w *world) pawlWith(file, fail, part string, args ...string) *process {
 	w.t.Helper()
 	p := startPawl(w.t, part, func(cmd *exec.Cmd) {
@@ -117,7 +118,7 @@ func (w *world) pawlWith(file, fail, part string, args ...string) *process {
 	return p
 }
 
-// joint waits until p, an ingress with a worker in it, takes webhooks.
+// joint waits until p, an ingress with a worker, accepts webhooks.
 func joint(p *process) endpoint {
 	p.t.Helper()
 	address, _ := p.awaitLog("ingress listens")["address"].(string)
@@ -125,7 +126,7 @@ func joint(p *process) endpoint {
 	return endpoint{p, "http://" + address + "/hooks/stripe"}
 }
 
-// plainEnv is the environment without what would point pawl elsewhere.
+// plainEnv is the environment without variables that would change pawl's configuration.
 func plainEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -152,13 +153,13 @@ func (w *world) worker(point string) *process {
 	return p
 }
 
-// endpoint is an ingress and where it takes webhooks.
+// endpoint is an ingress with its webhook URL.
 type endpoint struct {
 	*process
 	url string
 }
 
-// request sends the sandbox a request, which has to succeed.
+// request sends the sandbox a request that must succeed.
 func (w *world) request(method, path, body string) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.sandbox.URL()+path, strings.NewReader(body))
@@ -175,13 +176,13 @@ func (w *world) request(method, path, body string) {
 	}
 }
 
-// fault tells the sandbox to fail; see its package comment.
+// fault injects a fault into the sandbox; see its package comment.
 func (w *world) fault(spec string) {
 	w.t.Helper()
 	w.request(http.MethodPost, "/_faults", spec)
 }
 
-// clearFaults lets the sandbox be well again.
+// clearFaults removes all faults from the sandbox.
 func (w *world) clearFaults() {
 	w.t.Helper()
 	w.request(http.MethodDelete, "/_faults", "")
@@ -195,13 +196,13 @@ type line struct {
 	Body    json.RawMessage `json:"body"`
 }
 
-// journal reads what a service of the sandbox has accepted.
+// journal returns the requests that a service of the sandbox accepted.
 func (w *world) journal(service string) []line {
 	w.t.Helper()
 	return journal(w.t, w.dir, service)
 }
 
-// journal reads what a service of the sandbox in a directory has accepted.
+// journal returns the requests that a service of the sandbox in a directory accepted.
 func journal(t *testing.T, dir, service string) []line {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, "sandbox", service+".jsonl"))
@@ -212,7 +213,7 @@ func journal(t *testing.T, dir, service string) []line {
 	for text := range strings.Lines(string(content)) {
 		var l line
 		if !strings.HasSuffix(text, "\n") {
-			break // it is being written, and not answered
+			break // the last line is incomplete, because its request was not answered yet
 		}
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%s.jsonl: %v: %s", service, err, text)
@@ -222,8 +223,8 @@ func journal(t *testing.T, dir, service string) []line {
 	return lines
 }
 
-// awaitStatus waits until the receipts of events have one of the statuses, with their runs closed where
-// the status is a final one, and every internal event is published.
+// awaitStatus waits until the receipts of events have one of the statuses, their runs are closed if the status is
+// final, and every internal event is published.
 func (w *world) awaitStatus(within time.Duration, events []invoice, statuses ...string) {
 	w.t.Helper()
 	ids := make([]string, len(events))
@@ -267,7 +268,7 @@ func (w *world) query(sql string, args ...any) ([]map[string]any, error) {
 	return pgx.CollectRows(rows, pgx.RowToMap)
 }
 
-// rows is query where the database must be there.
+// rows is query for a database that must be reachable.
 func (w *world) rows(sql string, args ...any) []map[string]any {
 	w.t.Helper()
 	rows, err := w.query(sql, args...)
@@ -277,7 +278,7 @@ func (w *world) rows(sql string, args ...any) []map[string]any {
 	return rows
 }
 
-// count is rows where the result is one number.
+// count is rows for a single number.
 func (w *world) count(sql string, args ...any) int {
 	w.t.Helper()
 	var n int

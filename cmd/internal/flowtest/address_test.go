@@ -9,7 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -28,7 +29,7 @@ func cleanUp(t *testing.T) string {
 	return "delete from receipt_bodies b " + strings.Replace(sql, "90 days", "0 days", 1)
 }
 
-// The clean-up of bodies silences no letter: an end that comes a year later is told.
+// Deleting old payloads does not prevent an e-mail: the end of a subscription a year later still sends one.
 func TestCleanUpOfBodies_ThenAnEnd_CustomerIsTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -47,7 +48,7 @@ func TestCleanUpOfBodies_ThenAnEnd_CustomerIsTold(t *testing.T) {
 	}
 }
 
-// Reconciling takes over the address that Stripe has of a customer. The report does not show it.
+// Reconcile copies the customer's current address from Stripe. The report does not contain the address.
 func TestReconcile_AddressChangedUnseen_BroughtThere(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -63,7 +64,7 @@ func TestReconcile_AddressChangedUnseen_BroughtThere(t *testing.T) {
 	if got := strings.Join(fields(found), "; "); !strings.Contains(got, "customer address: another, as Stripe has it") || strings.Contains(got, "@") {
 		t.Fatalf("differences %q", got)
 	}
-	r.says("ada", operator.VerbReconcile, found.Account, "it has moved", operator.Args{Found: found})
+	r.says("ada", account.Reconcile.Name, found.Account, "it has moved", decide.Args{Found: found})
 	for _, f := range found.Filed {
 		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	operatoraccount "github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// What was there before effects began is told, and provisioned where that is asked for. Nothing is booked, and no letter
-// is sent. What happens next comes after it, with a greater version.
+// Announce publishes the state from before effects were switched on, and provisions it if requested. It books nothing
+// and sends no e-mail. Later events are published after it, with a greater version.
 func TestAnnounce_WhatWasBefore_ToldAndProvisioned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -26,7 +26,7 @@ func TestAnnounce_WhatWasBefore_ToldAndProvisioned(t *testing.T) {
 	told := func(s string) (got []string) {
 		for _, e := range r.journal("events") {
 			if e.Body["version"] != nil && e.First && e.Body["account"] == "acct-"+s {
-				got = append(got, fmt.Sprint("v", e.Body["version"], " ", e.Body["plan"], " ", e.Body["cause"]))
+				got = append(got, fmt.Sprint("v", e.Body["version"], " ", e.Body["plan"], " ", e.Body["reason"]))
 			}
 		}
 		return got
@@ -35,7 +35,7 @@ func TestAnnounce_WhatWasBefore_ToldAndProvisioned(t *testing.T) {
 	r.until("the new account is told and has its workspace", func() bool { return len(told(fresh)) == 1 && workspaces() == 1 })
 	booked, written := len(r.journal("finance")), len(r.journal("email"))
 	if got := told(seed); len(got) != 0 {
-		t.Fatalf("the old account is told before: %v", got)
+		t.Fatalf("the old account is published before: %v", got)
 	}
 
 	announce := func(to billing.Announcement) {
@@ -45,7 +45,7 @@ func TestAnnounce_WhatWasBefore_ToldAndProvisioned(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, id := bulkRig{rig: r}, "announce-"+uuid.NewString()[:8]
-		made := operator.AnnounceJob(to, accounts)
+		made := operatoraccount.AnnounceJob(to, accounts)
 		made.Rate = 100
 		b.mustStart(id, made)
 		if again, err := b.start(id, made); err != nil || !again.Repeated {
@@ -60,20 +60,20 @@ func TestAnnounce_WhatWasBefore_ToldAndProvisioned(t *testing.T) {
 	if got := r.rows(`select account from due where why = 'refold'`); workspaces() != 1 || len(got) != 0 {
 		t.Errorf("%d workspaces were brought to their targets, %v wait", workspaces(), got)
 	}
-	announce(billing.Announcement{OnlyTo: r.Config.Sinks.Subscribers[0].Name, Provision: true})
+	announce(billing.Announcement{OnlyTo: "events", Provision: true})
 	r.until("the workspace has followed", func() bool {
 		return slices.Equal(r.rows(`select plan || ' v' || version from workspaces where account = $1`, "acct-"+seed), []string{"starter v1"})
 	})
 	announce(billing.Announcement{OnlyTo: "another"})
 	if f, e := len(r.journal("finance")), len(r.journal("email")); f != booked || e != written {
-		t.Errorf("%d entries and %d letters came of it", f-booked, e-written)
+		t.Errorf("it caused %d entries and %d e-mails", f-booked, e-written)
 	}
 	r.result(r.receive(rename(t, purchase(t, seed, "customer.subscription.updated", "pro"), "evt_"+seed+"_up")), "")
 	r.until("the change is told", func() bool { return len(told(seed)) >= 3 })
 	if got, want := told(seed), []string{"v1 starter announce", "v1 starter announce", "v2 pro <nil>"}; !slices.Equal(got, want) {
-		t.Errorf("told %v, want %v", got, want)
+		t.Errorf("published %v, want %v", got, want)
 	}
 	if got := r.rows(`select type from outbox where only_to = 'another' and published_at is null and account = $1`, "acct-"+seed); len(got) != 0 {
-		t.Errorf("%v wait for a subscriber that is no more", got)
+		t.Errorf("%v wait for a destination that is no more", got)
 	}
 }

@@ -27,48 +27,48 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// branch is one way that a flow can go.
+// branch is one path through a flow.
 type branch struct {
-	// flow is the workflow type, name the branch of it.
+	// flow is the workflow type, and name the name of the branch.
 	flow, name string
-	// eventType is what comes, "" for invoice.paid.
+	// eventType is the type of the event; "" means invoice.paid.
 	eventType, plan string
 	tune            func(*config.Config)
-	// key is set where the source has a key of Stripe's API; lines are the invoice's, 0 for one.
+	// key is set if the source has a Stripe API key. lines is the number of the invoice's lines; 0 means one line.
 	key   bool
 	lines int
-	// prepare is what the world is like before the event comes.
+	// prepare sets up the state before the event arrives.
 	prepare func(r *rig, e forge.Event)
-	// change, when set, makes the event another one.
+	// change edits the event. It can be nil.
 	change func(t *testing.T, e forge.Event) forge.Event
-	// cancel cancels the run once it is parked.
+	// cancel cancels the parked run.
 	cancel bool
-	// parks is the status in which the run waits for decide.
+	// parks is the status in which the run waits for the decision in decide.
 	parks  receipt.Status
 	reason string
 	decide string
 	effect string
-	// reference is what the outside calls an effect that is decided to be done.
+	// reference is the sink's ID of an effect that a person marks as done.
 	reference string
 
 	outcome string
-	// effects are the states of the event's effects.
+	// effects is the expected state of each effect of the event.
 	effects map[string]string
-	// done counts what the services of the sandbox did.
+	// done is the expected number of requests that each service of the sandbox applied.
 	done map[string]int
-	// announced are the internal events of a run that is compensated, nil for those of an invoice.
+	// announced lists the event types that a compensated run publishes. nil means the types for an invoice.
 	announced []string
 }
 
-// once is what every healthy run of a paid invoice does. The three internal events: the invoice is paid, the
-// subscription has a plan, access has changed.
+// once returns the counts of a run of a paid invoice without failures. The three published events report the paid
+// invoice, the plan of the subscription, and the changed access.
 func once(changed map[string]int) map[string]int {
 	counts := map[string]int{"workspaces": 1, "finance": 1, "email": 1, "events": 3}
 	maps.Copy(counts, changed)
 	return counts
 }
 
-// healthy are the effects of a paid invoice.
+// healthy returns the effects of a paid invoice.
 func healthy(pairs ...string) map[string]string {
 	return with(map[string]string{"apply-facts": "done", "provision-workspace": "done", "finance-export": "done", "receipt-email": "done"}, pairs...)
 }
@@ -85,7 +85,7 @@ func faults(list ...string) func(*rig, forge.Event) {
 	return func(r *rig, _ forge.Event) { r.fault(list...) }
 }
 
-// sent has another event about the same purchase come first, and run to its end.
+// sent delivers another event about the same purchase first, and waits for the end of its run.
 func sent(eventType string, after time.Duration) func(*rig, forge.Event) {
 	return func(r *rig, e forge.Event) {
 		before := purchaseAt(r.T, seedOf(e), eventType, "starter", bought.Add(after))
@@ -93,8 +93,8 @@ func sent(eventType string, after time.Duration) func(*rig, forge.Event) {
 	}
 }
 
-// undecided has another change of the same second come first, which leads from the same state to a lower plan; at
-// Stripe it was the later one.
+// undecided delivers another change of the same second first. It leads from the same state to a lower plan, and is the
+// later one at Stripe.
 func undecided(r *rig, e forge.Event) {
 	other := purchaseAt(r.T, seedOf(e), e.Type, "starter", bought)
 	other = rename(r.T, other, other.ID+"_other")
@@ -102,12 +102,12 @@ func undecided(r *rig, e forge.Event) {
 	r.result(r.receive(other), "")
 }
 
-// seedOf is what the event's purchase is made from.
+// seedOf returns the seed of the event's purchase.
 func seedOf(e forge.Event) string {
 	return strings.TrimSuffix(strings.TrimPrefix(e.ID, "evt_"), "_second")
 }
 
-// unreadable takes the currency off an invoice.
+// unreadable removes the currency from an invoice.
 func unreadable(t *testing.T, e forge.Event) forge.Event {
 	return change(t, e, func(body map[string]any) {
 		delete(body["data"].(map[string]any)["object"].(map[string]any), "currency")
@@ -118,7 +118,7 @@ var branches = []branch{
 	{name: "happy", plan: "starter", outcome: "processed", effects: healthy(), done: once(nil)},
 	{name: "enterprise", plan: "enterprise", outcome: "processed", effects: healthy("onboarding-task", "done"), done: once(nil)},
 	{name: "activity-only", plan: "starter", outcome: "processed", effects: healthy(), done: once(nil), tune: func(c *config.Config) {
-		c.Sinks.Workspaces.Effects, c.Sinks.Finance.Effects, c.Sinks.Email.Effects = "activity", "activity", "activity"
+		c.Sinks["workspaces"].Execution, c.Sinks["finance"].Execution, c.Sinks["email"].Execution = "activity", "activity", "activity"
 	}},
 	{
 		name: "already-done", plan: "starter", eventType: "invoice.payment_succeeded", outcome: "processed", done: once(nil),
@@ -148,7 +148,8 @@ var branches = []branch{
 		done: map[string]int{"workspaces": 2, "finance": 0, "email": 2, "events": 4},
 	},
 	{
-		// An expired token says nothing about the customer: nothing is taken back, and the run waits for its mend.
+		// An expired token is not about the customer: nothing is compensated, and the run waits until the token is
+		// replaced.
 		name: "token-expired", plan: "starter", prepare: faults(tokenExpired), outcome: "processed", effects: healthy(), done: once(nil),
 	},
 	{
@@ -183,7 +184,7 @@ var branches = []branch{
 		},
 		parks: receipt.NeedsReview, reason: "paid_after_end: ", decide: workflows.UpdateApprove, outcome: "processed",
 		effects: healthy("provision-workspace", "", "review", "done", "close-review", "done"),
-		// What came before: the workspace was active and is suspended, and its three events and three.
+		// The counts include the earlier events: the workspace was activated and suspended.
 		done: map[string]int{"workspaces": 2, "finance": 1, "email": 1},
 	},
 	{
@@ -192,7 +193,7 @@ var branches = []branch{
 	},
 	{
 		name: "uncertain-mail-resend", plan: "starter", prepare: faults(tooLate), parks: receipt.NeedsReview, reason: "effect_uncertain: receipt-email is uncertain",
-		decide: workflows.UpdateResend, effect: "receipt-email", outcome: "processed", effects: healthy(), done: once(map[string]int{"email": 2}), // a person wanted it
+		decide: workflows.UpdateResend, effect: "receipt-email", outcome: "processed", effects: healthy(), done: once(map[string]int{"email": 2}), // a person requested it
 	},
 	{
 		name: "uncertain-mail-done", plan: "starter", prepare: faults(tooLate), parks: receipt.NeedsReview, reason: "effect_uncertain: receipt-email is uncertain",
@@ -213,7 +214,7 @@ var branches = []branch{
 		prepare: func(r *rig, e forge.Event) {
 			r.result(r.receive(rename(r.T, purchaseAt(r.T, seedOf(e), "invoice.paid", "starter", bought.Add(-time.Hour)), e.ID+"_paid")), "")
 		},
-		// It comes months late: the workspace was kept for long enough.
+		// The event arrives months late, so the time to keep the workspace is over.
 		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-ended-notice": "done", "release-task": "done"},
 		done:    map[string]int{"workspaces": 2, "finance": 1, "email": 2, "events": 5},
 	},
@@ -234,7 +235,7 @@ var branches = []branch{
 	{name: "lines-fetched", key: true, lines: 23, plan: "enterprise", outcome: "processed", effects: healthy("fetch-object", "done", "onboarding-task", "done"), done: once(nil)},
 	{name: "lines-without-key", lines: 23, plan: "starter", outcome: "processed", effects: healthy(), done: once(nil)},
 	{
-		// The key may not read: the known lines count.
+		// The key may not read the invoice: pawl uses the lines in the event.
 		name: "lines-forbidden", key: true, lines: 11, plan: "starter", prepare: faults(`{"service":"stripe","status":403}`),
 		outcome: "processed", effects: healthy("fetch-object", "skipped"), done: once(nil),
 	},
@@ -278,7 +279,7 @@ var branches = []branch{
 	{
 		flow: "PaymentFailed", name: "failed", plan: "starter", eventType: "invoice.payment_failed", outcome: "processed",
 		prepare: sent("customer.subscription.created", -time.Hour),
-		// It comes months late: the last of the reminders is due as well, and left out.
+		// The event arrives months late: the last reminder is also due, and is not sent.
 		effects: map[string]string{"apply-facts": "done", "action-required-notice": "done"},
 		done:    map[string]int{"workspaces": 1, "finance": 0, "email": 1, "events": 3},
 	},
@@ -301,7 +302,7 @@ var branches = []branch{
 	},
 	{
 		flow: "TrialEnding", name: "on-trial", plan: "starter", eventType: "customer.subscription.trial_will_end", outcome: "processed",
-		prepare: func(r *rig, e forge.Event) { // a trial's first invoice, of nothing: its address is what the letter goes to
+		prepare: func(r *rig, e forge.Event) { // the first invoice of a trial, with amount 0, contains the address for the e-mail
 			first := purchaseAt(r.T, seedOf(e), "invoice.paid", "starter", bought.Add(-time.Hour))
 			r.result(r.receive(change(r.T, rename(r.T, first, first.ID+"_first"), func(body map[string]any) {
 				object := body["data"].(map[string]any)["object"].(map[string]any)
@@ -326,14 +327,14 @@ var branches = []branch{
 	},
 }
 
-// compensation are the effects of a paid invoice whose provisioning was refused: what it is brought to is the target
-// without it.
+// compensation returns the effects of a paid invoice with refused provisioning. The workspace gets the target without
+// the invoice.
 var compensation = map[string]string{
 	"apply-facts": "compensated", "finance-export": "compensated", "receipt-email": "compensated", "provision-workspace": "done",
 	"withhold-grant": "done", "reverse-finance-entry": "done", "correction-notice": "done",
 }
 
-// with returns m with other states; "" leaves an effect out.
+// with returns m with changed states; "" removes an effect.
 func with(m map[string]string, pairs ...string) map[string]string {
 	m = maps.Clone(m)
 	for i := 0; i < len(pairs); i += 2 {
@@ -343,8 +344,9 @@ func with(m map[string]string, pairs ...string) map[string]string {
 	return m
 }
 
-// Every branch of every billing flow against a real Temporal, Postgres and sandbox: it ends as promised, its history
-// holds nothing personal, and a reset to the first workflow task repeats no effect and comes to the same end.
+// Every branch of every billing flow runs against a real Temporal, Postgres and sandbox. It has the expected outcome,
+// its history contains no personal data, and a reset to the first workflow task repeats no effect and has the same
+// outcome.
 func TestFlows_EveryBranch(t *testing.T) {
 	t.Parallel()
 	for _, b := range slices.Concat(branches, moneyBranches) {
@@ -397,8 +399,8 @@ func TestFlows_EveryBranch(t *testing.T) {
 	}
 }
 
-// Two events tell of one payment, and both runs park on the same effect. Once a person has taken back what the
-// one did, a decision about the other neither does what failed nor ends as if all were well.
+// Two events report one payment, and both runs park on the same effect. After a person has compensated one run, a
+// decision about the other run neither executes the failed effect nor reports success.
 func TestInvoicePaid_TakenBackWhileAnotherRunIsParked(t *testing.T) {
 	t.Parallel()
 	for _, decision := range []string{workflows.UpdateRetry, workflows.UpdateSkip, workflows.UpdateCompensate} {
@@ -419,7 +421,7 @@ func TestInvoicePaid_TakenBackWhileAnotherRunIsParked(t *testing.T) {
 				t.Errorf("the first run ended %s (%s)", result.Outcome, result.Reason)
 			}
 			before := r.footprint()
-			r.decide(second, decision, workflows.DecisionInput{}) // finance is well again
+			r.decide(second, decision, workflows.DecisionInput{}) // the finance sink works again
 			if result := r.result(second, ""); result.Outcome != "compensated" {
 				t.Errorf("the second run ended %s (%s), want compensated", result.Outcome, result.Reason)
 			}
@@ -437,7 +439,7 @@ func TestInvoicePaid_TakenBackWhileAnotherRunIsParked(t *testing.T) {
 	}
 }
 
-// rename gives the event an ID.
+// rename sets the ID of an event.
 func rename(t *testing.T, e forge.Event, id string) forge.Event {
 	t.Helper()
 	e.ID = id
@@ -477,7 +479,7 @@ func (r *rig) check(b branch, e forge.Event, result workflows.EventResult) {
 		}
 	}
 	if b.name == "already-done" {
-		for _, effect := range result.Effects[1:] { // but for its own facts
+		for _, effect := range result.Effects[1:] { // except its own facts
 			if effect.State != "already_done" || effect.By == "" || effect.By == e.ID {
 				r.Errorf("effect %+v, want it done by the other event", effect)
 			}
@@ -488,7 +490,7 @@ func (r *rig) check(b branch, e forge.Event, result workflows.EventResult) {
 	}
 }
 
-// checkTakenBack looks at the world after a compensation.
+// checkTakenBack checks the outside systems after a compensation.
 func (r *rig) checkTakenBack(b branch) {
 	r.Helper()
 	if got := r.rows(`select feature from entitlements where enabled`); len(got) != 0 {
@@ -515,14 +517,14 @@ func (r *rig) checkTakenBack(b branch) {
 	}
 	announced := b.announced
 	if announced == nil {
-		announced = []string{"invoice.paid", "subscription.changed", "access.changed", "access.changed"}
+		announced = []string{"billing.invoice.paid", "billing.subscription.changed", "access.changed", "access.changed"}
 	}
 	if got := r.rows(`select type from outbox where type not like 'task.%' order by id`); !slices.Equal(got, announced) {
 		r.Errorf("announced: %v, want %v", got, announced)
 	}
 }
 
-// resetAndCheck resets the finished run to its first workflow task and wants nothing to happen again.
+// resetAndCheck resets the finished run to its first workflow task and checks that no effect is repeated.
 func (r *rig) resetAndCheck(b branch, e forge.Event, workflowID string, history *historypb.History) {
 	r.Helper()
 	before := r.footprint()
@@ -560,11 +562,11 @@ func (r *rig) reset(workflowID string, history *historypb.History) string {
 	return resetTo(r.Context(), r.T, r.Temporal, workflowID, task)
 }
 
-// firstStarted is the event that starts a run's first workflow task: a run can be reset to it before the
-// task has ended.
+// firstStarted is the event that starts a run's first workflow task. A run can be reset to it before the task has
+// completed.
 const firstStarted = 3
 
-// resetTo resets a run to the workflow task of an event and returns the new run's ID.
+// resetTo resets a run to a workflow task event and returns the new run's ID.
 func resetTo(ctx context.Context, t *testing.T, c client.Client, workflowID string, event int64) string {
 	t.Helper()
 	reset, err := c.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
@@ -577,7 +579,7 @@ func resetTo(ctx context.Context, t *testing.T, c client.Client, workflowID stri
 	return reset.RunId
 }
 
-// A dismissal before anything was begun says nothing about an effect that fails after a reset.
+// A dismissal before the first effect does not apply to an effect that fails after a reset.
 func TestReset_DecisionAboutAnotherQuestion_IsAskedAnew(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -586,7 +588,7 @@ func TestReset_DecisionAboutAnotherQuestion_IsAskedAnew(t *testing.T) {
 	r.status(e, receipt.NeedsReview)
 	r.decide(id, workflows.UpdateSkip, workflows.DecisionInput{})
 	r.result(id, "")
-	// The reader of a later version understands it.
+	// A parser of a later version can read the payload.
 	whole := purchase(t, seedOf(e), "invoice.paid", "starter")
 	r.exec(`with changed as (update receipts set body_hash = sha256($1) where event_id = $2 returning id)
 		update receipt_bodies set body = $1 where receipt_id = (select id from changed)`, whole.Body, e.ID)
@@ -600,7 +602,7 @@ func TestReset_DecisionAboutAnotherQuestion_IsAskedAnew(t *testing.T) {
 	}
 }
 
-// noCanary looks at every byte of a history: the payloads stand in it as they are.
+// noCanary searches the whole history, which contains payloads unencoded.
 func noCanary(t *testing.T, history *historypb.History) {
 	t.Helper()
 	raw, err := proto.Marshal(history)

@@ -8,15 +8,14 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A parked run is out of its worker's memory, since many others have come after it. Temporal does not know that, and sends
-// that worker only what is new (temporalio/temporal#7741). A decision is taken all the same, by one workflow task, of
-// which none fails.
+// A parked run was evicted from its worker's cache by many later runs. Temporal still sends only new events to that
+// worker (temporalio/temporal#7741). The run accepts a decision with one workflow task, and no task fails.
 //
-// It is not parallel: the memory that it takes away is that of all workers of this process.
+// The test is not parallel, because it purges the cache of all workers of this process.
 func TestDecide_RunOutOfMemory_NoTaskFails(t *testing.T) {
 	r := newRig(t, nil)
 	r.fault(`{"service": "finance", "status": 404}`)
@@ -29,7 +28,7 @@ func TestDecide_RunOutOfMemory_NoTaskFails(t *testing.T) {
 		return err == nil && run.GetPendingWorkflowTask() == nil
 	})
 	worker.PurgeStickyWorkflowCache()
-	answer := r.mustAsk(operator.VerbRetry, e)
+	answer := r.mustAsk(event.Retry.Name, e)
 	r.result(id, "")
 	var failed []string
 	for _, event := range r.history(id, "").Events {

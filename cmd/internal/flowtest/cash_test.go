@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// cashOf describes the differences of the sums of an account.
+// cashOf returns the differences between the booked sums of an account and Stripe's balance.
 func (r *rig) cashOf(account string) (lines []string) {
 	for _, d := range r.compare(account).Cash {
 		for _, o := range d.Objects {
@@ -25,14 +25,14 @@ func (r *rig) cashOf(account string) (lines []string) {
 	return lines
 }
 
-// The sums of the entries are compared with Stripe's balance: a missing entry and a doubled entry are reported with the
-// object, in the customer's currency. Equal books are not reported, and nothing is booked.
+// Reconcile compares the sums of the entries with Stripe's balance. It reports a missing entry and a duplicate entry
+// with the object, in the customer's currency. It does not report equal sums, and books nothing.
 func TestReconcile_Cash_MissingAndDoubledEntries(t *testing.T) {
 	t.Parallel()
 	for _, currency := range []string{"usd", "eur"} { // Stripe's balance is in dollars
 		t.Run(currency, func(t *testing.T) {
 			t.Parallel()
-			r := newRigWith(t, true, func(c *config.Config) { c.Policy.Settle = time.Second })
+			r := newRigWith(t, true, func(c *config.Config) { c.Policy.SubscriptionWait = time.Second })
 			seed, at := "cash-"+uuid.NewString()[:8], time.Now().Add(-100*time.Hour)
 			for n, eventType := range []string{"customer.subscription.created", "charge.succeeded", "invoice_payment.paid", "invoice.paid", "refund.updated"} {
 				e := purchaseAt(t, seed, eventType, "starter", at.Add(time.Duration(n)*time.Minute))
@@ -69,12 +69,12 @@ func TestReconcile_Cash_MissingAndDoubledEntries(t *testing.T) {
 	}
 }
 
-// settledOtherwiseSQL is each entry with the settlement of another amount. Stripe's balance is in dollars.
+// settledOtherwiseSQL returns each entry with the settlement of another amount. Stripe's balance is in dollars.
 const settledOtherwiseSQL = `select concat_ws(' ', kind, object, cash, 'settled', settlement ->> 'amount', settlement_unknown) from finance_entries
  where settlement_unknown = 'not_certain' or currency = 'usd' and kind <> 'reversal' and (settlement ->> 'amount')::bigint <> cash`
 
-// sameCash holds that the entries of each story sum up to the balance of the stand-in, if the story has a charge, and
-// that each entry has its own settlement.
+// sameCash checks that the entries of each story add up to the balance of the simulated Stripe, if the story has a
+// charge, and that each entry has its own settlement.
 func (r *rig) sameCash(all []*telling) {
 	r.Helper()
 	otherwise := r.sight([]string{settledOtherwiseSQL})

@@ -17,24 +17,26 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	events "github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// situation is one way that an event can stand, and what works there.
+// situation is a status and reason of an event, with the commands that work there.
 type situation struct {
 	tune func(*config.Config)
-	// bring makes an event that stands so.
+	// bring creates an event in this situation.
 	bring func(*testing.T, *rig) forge.Event
-	// works are the commands that work, as they are listed, without the event and the reason.
+	// works lists the commands that work, in the form of the list but without the event and the reason.
 	works []string
 }
 
 var situations = map[string]situation{
 	"received": {nil, kept("received", ""), []string{"doctor"}},
-	"retrying": {func(c *config.Config) { c.Sinks.Finance.Retries.For = 240 * time.Hour }, func(t *testing.T, r *rig) forge.Event {
+	"retrying": {func(c *config.Config) { c.Sinks["finance"].Retries.MaxElapsed = 240 * time.Hour }, func(t *testing.T, r *rig) forge.Event {
 		r.fault(`{"service":"finance","next":1000,"status":503}`)
 		e := bring(t, r, "invoice.paid")
 		r.status(e, receipt.Retrying)
@@ -59,7 +61,7 @@ var situations = map[string]situation{
 	"its run is stuck":       {nil, stuck, []string{"replay"}},
 	"a suspected replay":     {nil, kept("needs_review", "suspected_replay: x"), []string{"approve", "reject", "run"}},
 	"its start was refused":  {nil, kept("needs_review", "start_refused: x"), []string{"approve", "reject", "run"}},
-	"another receipt's run":  {nil, kept("needs_review", "another_run: x"), []string{"approve", "reject", "run"}},
+	"another receipt's run":  {nil, kept("needs_review", "foreign_run: x"), []string{"approve", "reject", "run"}},
 	"processed":              {nil, finished(receipt.Processed), []string{"replay"}},
 	"compensated":            {nil, finished(receipt.Compensated, refuse), []string{"replay"}},
 	"ignored by its run": {nil, func(t *testing.T, r *rig) forge.Event {
@@ -67,10 +69,10 @@ var situations = map[string]situation{
 		r.exec(`update receipts set status = 'ignored', reason = 'account_not_mapped: x' where event_id = $1`, e.ID)
 		return e
 	}, []string{"replay", "run"}},
-	"dismissed before a run": {nil, decided(kept("needs_review", "suspected_replay: x"), operator.VerbReject, receipt.Ignored), []string{"run"}},
-	"dismissed by its run":   {nil, decided(parks(receipt.NeedsReview, nil, unreadable), operator.VerbReject, receipt.Processed), []string{"replay"}},
-	"processed, with a skip": {nil, decided(parks(receipt.Dead, []string{financeDown}, nil), operator.VerbSkip, receipt.Processed), []string{"replay"}},
-	"taken back by a person": {nil, decided(parks(receipt.Dead, []string{financeDown}, nil), operator.VerbCompensate, receipt.Compensated), []string{"replay"}},
+	"dismissed before a run": {nil, decided(kept("needs_review", "suspected_replay: x"), events.Reject.Name, receipt.Ignored), []string{"run"}},
+	"dismissed by its run":   {nil, decided(parks(receipt.NeedsReview, nil, unreadable), events.Reject.Name, receipt.Processed), []string{"replay"}},
+	"processed, with a skip": {nil, decided(parks(receipt.Dead, []string{financeDown}, nil), events.Skip.Name, receipt.Processed), []string{"replay"}},
+	"taken back by a person": {nil, decided(parks(receipt.Dead, []string{financeDown}, nil), events.Compensate.Name, receipt.Compensated), []string{"replay"}},
 	"processed, its body erased": {nil, func(t *testing.T, r *rig) forge.Event {
 		e := finished(receipt.Processed)(t, r)
 		r.exec(`delete from receipt_bodies where receipt_id = (select id from receipts where event_id = $1)`, e.ID)
@@ -79,13 +81,13 @@ var situations = map[string]situation{
 	"processed, its run forgotten":     {nil, forgotten(finished(receipt.Processed)), []string{"replay"}},
 	"compensated, its run forgotten":   {nil, forgotten(finished(receipt.Compensated, refuse)), []string{"replay"}},
 	"was terminated, and is forgotten": {nil, forgotten(terminated), []string{"replay"}},
-	"ignored":                          {nil, kept("ignored", "type_not_wanted: x"), []string{"run"}},
-	"ignored, without flow":            {nil, keptAs("moon.risen", "ignored", "type_not_wanted: x"), nil},
-	"of another mode":                  {nil, kept("ignored", "mode_not_wanted: x"), nil},
+	"ignored":                          {nil, kept("ignored", "type_ignored: x"), []string{"run"}},
+	"ignored, without flow":            {nil, keptAs("moon.risen", "ignored", "type_ignored: x"), nil},
+	"of another mode":                  {nil, kept("ignored", "mode_ignored: x"), nil},
 }
 
-// No refusal sends an operator in a circle: whatever an event's status and the reason for it, each verb that is refused
-// says what works there, which is what events show lists; and that does.
+// No refusal sends an operator in a circle. For each status and reason, each refused verb names the verbs that work,
+// the same as events show lists, and they do work.
 func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 	t.Parallel()
 	for name, s := range situations {
@@ -96,7 +98,7 @@ func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 			if e.ID == "" {
 				t.Fatal("there is no event")
 			}
-			choices := r.operator().Choices(e.ID, &r.show(e).Receipt)
+			choices := events.Choices(r.operator(), e.ID, &r.show(e).Receipt)
 			var listed []string
 			for _, c := range choices {
 				listed = append(listed, named(c))
@@ -105,16 +107,16 @@ func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 				t.Fatalf("listed %v, want %v", listed, s.works)
 			}
 			before := r.standing(e)
-			for _, v := range operator.Verbs() {
+			for _, v := range operator.Verbs {
 				if strings.HasPrefix(v.Command, "events ") && !slices.Contains(s.works, v.Name) {
 					r.wantRefusal(v.Name, e, choices)
 				}
 			}
 			if after := r.standing(e); after != before {
-				t.Errorf("what was refused has changed %q to %q", before, after)
+				t.Errorf("a refused decision has changed %q to %q", before, after)
 			}
 			for i, c := range choices {
-				if i > 0 { // each begins anew
+				if i > 0 { // each choice needs a new event
 					e = s.bring(t, r)
 				}
 				r.follow(c, e)
@@ -123,25 +125,25 @@ func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 	}
 }
 
-// named is a choice's verb.
-func named(c operator.Choice) string {
+// named returns a choice's verb.
+func named(c decide.Choice) string {
 	if c.Command[1] == "events" {
-		return c.Command[2]
+		return c.Decision.Verb
 	}
 	return c.Command[1]
 }
 
-// standing is what a decision changes of an event.
+// standing returns the part of an event's state that a decision changes.
 func (r *rig) standing(e forge.Event) string {
 	r.Helper()
 	return r.rows(`select concat_ws(' ', status, reason, rerun, (select count(*) from operator_actions where target = event_id)) from receipts where event_id = $1`, e.ID)[0]
 }
 
-// wantRefusal wants a verb refused, and told what works instead.
-func (r *rig) wantRefusal(verb string, e forge.Event, works []operator.Choice) {
+// wantRefusal checks that a verb is refused, and that the refusal names the verbs that work.
+func (r *rig) wantRefusal(verb string, e forge.Event, works []decide.Choice) {
 	r.Helper()
-	_, err := r.ask(verb, e, func(a *operator.Decision) { a.Reference, a.Confirm = "4711", "x" })
-	var refused *operator.RefusedError
+	_, err := r.ask(verb, e, func(a *decide.Decision) { a.Reference, a.Confirm = "4711", "x" })
+	var refused *decide.RefusedError
 	if !errors.As(err, &refused) {
 		r.Errorf("%s: %v, want it refused", verb, err)
 		return
@@ -155,13 +157,13 @@ func (r *rig) wantRefusal(verb string, e forge.Event, works []operator.Choice) {
 			r.Errorf("%s is refused with\n%v\nwhich does not name %s", verb, err, c.Line())
 		}
 	}
-	if len(works) == 0 && !strings.Contains(err.Error(), "set sources.") && !strings.Contains(err.Error(), "may not speak for it") {
-		r.Errorf("%s is refused with %v, which says no way out", verb, err)
+	if len(works) == 0 && !strings.Contains(err.Error(), "to the sources of a destination") && !strings.Contains(err.Error(), "must not send it") {
+		r.Errorf("%s is refused with %v, which names no alternative", verb, err)
 	}
 }
 
-// follow does what a choice says, and wants the event to move.
-func (r *rig) follow(c operator.Choice, e forge.Event) {
+// follow executes a choice and checks that the event's state changes.
+func (r *rig) follow(c decide.Choice, e forge.Event) {
 	r.Helper()
 	written := func() string {
 		return r.rows(`select updated_at::text from receipts where event_id = $1`, e.ID)[0]
@@ -171,7 +173,7 @@ func (r *rig) follow(c operator.Choice, e forge.Event) {
 	case c.Command[1] != "events":
 		return // it changes nothing
 	}
-	_, err := r.ask(c.Command[2], e, func(a *operator.Decision) {
+	_, err := r.ask(c.Decision.Verb, e, func(a *decide.Decision) {
 		for i, word := range c.Command {
 			switch word {
 			case "--effect":
@@ -181,7 +183,7 @@ func (r *rig) follow(c operator.Choice, e forge.Event) {
 				a.Reference = "4711"
 			}
 		}
-		if a.Verb == operator.VerbResend {
+		if a.Verb == events.Resend.Name {
 			a.Confirm = r.rows(`select key from effects where event_id = $1 and kind = $2`, e.ID, a.Effect)[0]
 		}
 	})
@@ -199,7 +201,7 @@ func bring(t *testing.T, r *rig, eventType string) forge.Event {
 	return e
 }
 
-// parks brings an event whose run parks with a status.
+// parks returns a function that creates an event with a parked run of that status.
 func parks(status receipt.Status, faults []string, change func(*testing.T, forge.Event) forge.Event) func(*testing.T, *rig) forge.Event {
 	return func(t *testing.T, r *rig) forge.Event {
 		t.Helper()
@@ -224,7 +226,7 @@ func finished(status receipt.Status, faults ...string) func(*testing.T, *rig) fo
 	}
 }
 
-// decided brings what a person has ended with a verb.
+// decided returns a function that creates an event and ends its run with a verb.
 func decided(brought func(*testing.T, *rig) forge.Event, verb string, ends receipt.Status) func(*testing.T, *rig) forge.Event {
 	return func(t *testing.T, r *rig) forge.Event {
 		t.Helper()
@@ -239,7 +241,7 @@ func decided(brought func(*testing.T, *rig) forge.Event, verb string, ends recei
 	}
 }
 
-// forgotten brings what has ended so long ago that Temporal does not hold its run any more.
+// forgotten returns a function that creates an event whose run Temporal no longer stores.
 func forgotten(brought func(*testing.T, *rig) forge.Event) func(*testing.T, *rig) forge.Event {
 	return func(t *testing.T, r *rig) forge.Event {
 		t.Helper()
@@ -265,7 +267,7 @@ func endsInReview(t *testing.T, r *rig) forge.Event {
 	return e
 }
 
-// kept brings an event that is not run: it stands as it is said.
+// kept returns a function that creates an event without a run, with that status and reason.
 func kept(status, reason string) func(*testing.T, *rig) forge.Event {
 	return keptAs("invoice.paid", status, reason)
 }
@@ -286,7 +288,7 @@ func keptAs(eventType, status, reason string) func(*testing.T, *rig) forge.Event
 	}
 }
 
-// terminated brings an event whose parked run was terminated, as pawl has noticed.
+// terminated creates an event whose parked run was terminated, and pawl has noticed it.
 func terminated(t *testing.T, r *rig) forge.Event {
 	t.Helper()
 	e := parks(receipt.Dead, []string{financeDown}, nil)(t, r)
@@ -301,12 +303,12 @@ func terminated(t *testing.T, r *rig) forge.Event {
 		if _, err := d.SearchOnce(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		return r.rows(`select reason_code from receipts where event_id = $1`, e.ID)[0] == receipt.RunEnded
+		return r.rows(`select reason_code from receipts where event_id = $1`, e.ID)[0] == receipt.RunTerminated
 	})
 	return e
 }
 
-// stuck brings an event whose run no worker can go on with, as pawl has noticed.
+// stuck creates an event with a run whose workflow task fails on every worker, and pawl has noticed it.
 func stuck(t *testing.T, r *rig) forge.Event {
 	t.Helper()
 	e := kept("processing", "")(t, r)
@@ -321,6 +323,6 @@ func stuck(t *testing.T, r *rig) forge.Event {
 		found, err := r.Temporal.DescribeWorkflowExecution(t.Context(), in.ID(), "")
 		return err == nil && found.GetPendingWorkflowTask().GetAttempt() > 4
 	})
-	r.exec(`update receipts set status = 'needs_review', reason = 'run_stuck: x', workflow_id = $2 where event_id = $1`, e.ID, in.ID())
+	r.exec(`update receipts set status = 'needs_review', reason = 'workflow_task_failing: x', workflow_id = $2 where event_id = $1`, e.ID, in.ID())
 	return e
 }

@@ -12,12 +12,13 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// later has days pass for what is due, and for what it follows from.
+// later moves the scheduled actions and the state that they depend on into the past by some days.
 func (r *rig) later(days int) {
 	r.Helper()
 	back := fmt.Sprintf("interval '%d days'", days)
@@ -25,10 +26,10 @@ func (r *rig) later(days int) {
 	r.exec(`update invoices set state = jsonb_set(state, '{FailedBy,At}', to_jsonb((state->'FailedBy'->>'At')::timestamptz - ` + back + `)) where state ? 'FailedBy'`)
 	r.exec(`update invoices set state = jsonb_set(state, '{FailedAt}', to_jsonb((state->>'FailedAt')::timestamptz - ` + back + `)) where state ? 'FailedAt'`)
 	r.exec(`update subscriptions set state = jsonb_set(state, '{EndsAt}', to_jsonb((state->>'EndsAt')::timestamptz - ` + back + `)) where state ? 'EndsAt'`)
-	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back + ` where why <> 'renewal'`) // purchases of long ago would be renewed
+	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back + ` where why <> 'renewal'`) // otherwise old purchases would be renewed
 }
 
-// clockRun waits until the clock's run of an event's receipt is there, and returns its ID.
+// clockRun waits for the run of the scheduled action of an event's receipt, and returns its ID.
 func (r *rig) clockRun(e forge.Event) (workflowID string) {
 	r.Helper()
 	r.until("the clock has started a run", func() bool {
@@ -41,7 +42,7 @@ func (r *rig) clockRun(e forge.Event) (workflowID string) {
 	return workflowID
 }
 
-// keysOf are the effects of a run that are of a kind of the clock's.
+// keysOf returns the keys of a run's effects that only scheduled actions have.
 func keysOf(result workflows.EventResult) (keys []string) {
 	for _, e := range result.Effects {
 		kind, _, _ := strings.Cut(e.Key, ":")
@@ -51,7 +52,7 @@ func keysOf(result workflows.EventResult) (keys []string) {
 	return keys
 }
 
-// checkClock holds the run of the clock against what it is to do, and resets it: nothing happens again.
+// checkClock checks the effects of the run of a scheduled action. A reset of the run repeats no effect.
 func (r *rig) checkClock(e forge.Event, workflowID, branch string, want ...string) {
 	r.Helper()
 	result := r.result(workflowID, "")
@@ -78,7 +79,8 @@ func (r *rig) checkClock(e forge.Event, workflowID, branch string, want ...strin
 	}
 }
 
-// What was planned to end ends by the clock: the workspace is suspended, and the run is one of the receipt that planned it.
+// A planned end takes effect by a scheduled action: the workspace is suspended, and the run belongs to the receipt that
+// planned the end.
 func TestAccountDue_PlannedEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -103,7 +105,7 @@ func TestAccountDue_PlannedEnd(t *testing.T) {
 		t.Errorf("announced last: %q", got)
 	}
 	if got := r.rows(`select why from due`); !slices.Equal(got, []string{"keep"}) {
-		t.Errorf("due is %q, want that a person is asked about the workspace", got)
+		t.Errorf("due is %q, want a task about the workspace", got)
 	}
 	r.later(31)
 	r.until("a person is asked to release the workspace", func() bool {
@@ -111,7 +113,7 @@ func TestAccountDue_PlannedEnd(t *testing.T) {
 	})
 }
 
-// The end of the grace is told some days before, and access being taken when it is.
+// The end of the grace period is announced some days before, and the end of access on its day.
 func TestAccountDue_Grace_Told(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -136,15 +138,15 @@ func TestAccountDue_Grace_Told(t *testing.T) {
 	if got := r.rows(`select target_state from accounts`); !slices.Equal(got, []string{"active"}) {
 		t.Errorf("two days before the end the workspace is %q", got)
 	}
-	r.later(3) // to the time of the first run, which has ended
+	r.later(3) // moves it to the time of the first run, which has ended
 	r.until("the grace is over", func() bool { return slices.Equal(r.rows(`select target_state from accounts`), []string{"suspended"}) })
 	r.until("that is told", func() bool {
 		return slices.Equal(letters(), []string{"access-ending-notice done", "access-ended-notice done"})
 	})
 }
 
-// After a full refund that ends access a person is asked to release the workspace, once it was kept for its time; and not
-// any more when the refund has failed after all. By events alone: they tell when it happened.
+// After a full refund that ends access, a task to release the workspace is opened when its retention is over. The task
+// is cancelled if the refund fails later. The source has no API key: the times are in the events.
 func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) { c.Policy.FullRefund = "end" })
@@ -174,7 +176,7 @@ func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
 			happens(seed, eventType, 40)
 		}
 		happens(seed, "refund.updated", refunded)
-		happens(seed, "charge.refunded", refunded-1) // tells the same
+		happens(seed, "charge.refunded", refunded-1) // reports the same refund
 		if got := states(seed); !slices.Equal(got, []string{"active", "suspended"}) {
 			t.Errorf("the workspace of %s was brought to %q", seed, got)
 		}
@@ -202,11 +204,11 @@ func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
 	}
 }
 
-// A reminder that cannot be sent parks the receipt of the failed payment; the steps that come after wait for it, and the
-// newest is told. A payment takes away the rest.
+// A reminder that cannot be sent parks the receipt of the failed payment. Later dunning steps wait for it, and then
+// only the newest is sent. A payment cancels the rest.
 func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { c.Policy.Apart = 0 }) // all comes within seconds here
+	r := newRig(t, func(c *config.Config) { c.Policy.DunningMinInterval = 0 }) // here all reminders are due within seconds
 	seed := branchSeed("reminded")
 	created := purchaseAt(t, seed, "customer.subscription.created", "starter", bought)
 	r.result(r.receive(rename(t, created, created.ID+"_created")), "")
@@ -223,7 +225,7 @@ func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	if got := r.rows(`select reason from receipts where event_id = $1`, e.ID); !strings.HasPrefix(got[0], "effect_failed: dunning-notice is failed") {
 		t.Errorf("parked because %q", got[0])
 	}
-	r.later(5) // the next step is due, too, and waits
+	r.later(5) // the next step is also due, and waits
 	r.clearFaults()
 	r.decide(first, workflows.UpdateRetry, workflows.DecisionInput{})
 	r.until("the next step's run has ended", func() bool {
@@ -245,8 +247,8 @@ func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	}
 }
 
-// A person holds an account, and releases it: the workspace follows at once, though no event comes, and all of it stands
-// under a receipt of the account.
+// A person puts an account on hold and releases it. The workspace follows at once without an event, and all effects
+// belong to a receipt of the account.
 func TestAccountDue_Hold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -260,7 +262,7 @@ func TestAccountDue_Hold(t *testing.T) {
 	}
 	for _, step := range [][2]string{{"hold-account", "suspended"}, {"release-account", "active"}} {
 		verb, want := step[0], step[1]
-		access := r.says("ada", verb, account, "looked at it", operator.Args{Mode: "live"}).Result.(*operator.AccountResult).Access
+		access := r.says("ada", verb, account, "looked at it", decide.Args{Mode: "live"}).Result.(*accounts.Result).Access
 		if access.State != want {
 			t.Fatalf("the account is %q; want it %s", access.State, want)
 		}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -19,8 +20,9 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// What happens at a connected account that is mapped to one of ours is that one's, whatever the events name. What comes
-// from another is ignored, and says why; it does nothing outside, also where it names an account of ours.
+// Events of a connected account that is mapped to an account of ours belong to that account, even if they name another
+// account. Events of other connected accounts are ignored with a reason and have no effects, even if they name an
+// account of ours.
 func TestConnectedAccounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) { mapAccounts(c, map[string]string{"acct_9": "acme"}) })
@@ -61,9 +63,9 @@ func TestConnectedAccounts(t *testing.T) {
 		t.Errorf("accounts %q", got)
 	}
 	if got := r.rows(`select split_part(key, ':', 4) from effects where kind <> 'account-task' group by 1`); !slices.Equal(got, []string{"acct_9"}) {
-		t.Errorf("the keys of effects are those of %q", got)
+		t.Errorf("the effects have the keys of %q", got)
 	}
-	// A person is asked once which account it is. Once it is mapped, its events are run.
+	// One task requests the account. After the account is mapped, its events run.
 	later := happens("acct_evil", "acme", "customer.subscription.created", time.Minute)
 	r.status(later, receipt.Ignored)
 	asked := func(want string) {
@@ -76,11 +78,11 @@ func TestConnectedAccounts(t *testing.T) {
 	newer := *r.Config
 	newer.Sources = maps.Clone(newer.Sources)
 	mapAccounts(&newer, map[string]string{"acct_9": "acme", "acct_evil": "initech"})
-	diff, err := operator.DiffMeaning(t.Context(), r.Pool, process.BillingPolicy(&newer), "", nil)
+	diff, err := rules.Compare(t.Context(), r.Pool, process.BillingPolicy(&newer), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.says("ada", operator.VerbApplyMeaning, diff.To, "they have signed", operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: 20}})
+	r.says("ada", rules.Apply.Name, diff.To, "they have signed", decide.Args{Found: &rules.Change{Diff: diff, Rate: 20}})
 	asked("unknown_account acct_evil done")
 	r.status(evil, receipt.Processed)
 	r.status(later, receipt.Processed)
@@ -90,8 +92,9 @@ func TestConnectedAccounts(t *testing.T) {
 	}
 }
 
-// A source has a table of connected accounts. A person is asked about one, links it, and its events are run, without a
-// restart. A link that is another moves what the account has, as was shown.
+// A source has a table of connected accounts. A task requests the account of an unknown connected account. After a
+// person links it, its events run without a restart. Another link moves the connected account's state, as the preview
+// shows.
 func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) {
@@ -115,11 +118,11 @@ func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
 	link := func(account string) (gained []string) {
 		t.Helper()
 		own := process.BillingPolicy(r.Config)
-		diff, err := operator.DiffLink(t.Context(), r.Pool, own, fact.Connected{Mode: "live", ID: "acct_9"}, account, nil)
+		diff, err := rules.CompareLink(t.Context(), r.Pool, own, fact.Connected{Mode: "live", ID: "acct_9"}, account, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.says("ada", operator.VerbApplyMeaning, diff.To, "they have signed", operator.Args{Found: &operator.MeaningSwitch{MeaningDiff: diff, Rate: 20}})
+		r.says("ada", rules.Apply.Name, diff.To, "they have signed", decide.Args{Found: &rules.Change{Diff: diff, Rate: 20}})
 		for _, hit := range diff.Accounts {
 			gained = append(gained, hit.Account+" "+string(hit.Change))
 		}
@@ -146,12 +149,12 @@ func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
 		t.Errorf("a link that is another hits %q", shown)
 	}
 	is("acme suspended", "initech active")
-	if proposed, inForce, err := billing.Propose(t.Context(), r.Pool, process.BillingPolicy(r.Config), "a worker"); err != nil || proposed != inForce {
-		t.Errorf("the configuration proposes %s where %s is in force, %v", proposed, inForce, err)
+	if proposed, active, err := billing.Propose(t.Context(), r.Pool, process.BillingPolicy(r.Config), "a worker"); err != nil || proposed != active {
+		t.Errorf("the configuration proposes %s where %s is active, %v", proposed, active, err)
 	}
 }
 
-// mapAccounts says which accounts of ours the connected accounts are.
+// mapAccounts maps connected accounts to accounts of ours.
 func mapAccounts(c *config.Config, ours map[string]string) {
 	source := c.Sources["stripe"]
 	source.Accounts.Ours = ours

@@ -15,42 +15,44 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// The cost of one healthy event of the smallest plan. Raise a number only with a reason in the commit, and
+// The cost of one event of the smallest plan without failures. Raise a number only with a reason in the commit, and
 // lower it when you can.
 const (
-	// costEvents are the events of the history: started; task scheduled, started, completed; a marker for
-	// each of load, three effects and the activation, and finish; completed.
+	// costEvents is the number of history events: started; task scheduled, started, completed; a marker for each of
+	// load, three effects and the activation, and finish; completed.
 	costEvents = 11
-	// costTransitions are Temporal's writes of the run's state.
+	// costTransitions is the number of Temporal's writes of the run's state.
 	costTransitions = 3
-	// costCommits are our own when nothing shares one: receipt, start, activation, claim and outcome of
-	// three outside effects, the mail's mark, end, and the outbox's taking and settling of three internal events at
-	// once. They come to about 11 since effects that meet share commits.
+	// costCommits is the number of commits in pawl's database if none is shared: receipt, start, activation, claim and
+	// outcome of three outside effects, the e-mail's mark, the end, and claiming and completing three published events
+	// at once. Concurrent effects share commits, which reduces the number to about 11.
 	costCommits = 13
-	// costReads are the rows that folding reads: the event's own fact, which is all that is known of its customer.
+	// costReads is the number of rows that the fold reads: the event's own fact, because the customer has no other
+	// facts.
 	costReads = 1
 )
 
-// costRows are the rows that we write, by table: inserted and updated.
+// costRows is the number of inserted and updated rows by table.
 var costRows = map[string]int{
 	"receipts insert": 1, "receipt_bodies insert": 1, "deliveries insert": 1,
 	"receipts update": 2, // started, finished
 	"runs insert":     1, "runs update": 1,
-	"effects insert": 4, "effects update": 5, // four outcomes and the mail's mark
-	"facts insert": 1, "grants insert": 1,
-	"due insert":      2,                       // nothing but the invoice tells that the subscription is active; and its renewal
+	"effects insert": 4, "effects update": 5, // four outcomes and the e-mail's mark
+	"facts insert": 1, "event_subjects insert": 1, "grants insert": 1,
+	"due insert":      2,                       // the renewal, and the wait because only the invoice reports that the subscription is active
 	"accounts insert": 1, "accounts update": 1, // its target
 	"subscriptions insert": 1, "invoices insert": 1,
-	"invoices update":   1, // the page for the customer, which no fold knows
+	"invoices update":   1, // the invoice page for the customer, which is not part of the fold
 	"workspaces insert": 1, "finance_entries insert": 1, "addresses insert": 1,
-	// three news of the account, the oldest taken, each settled; and that a task was opened
+	// three events of the account, of which the oldest is claimed and each is completed; and the event about the opened
+	// task
 	"outbox insert": 4, "outbox update": 6,
 }
 
-// Not parallel: what other tests commit would be counted.
+// The test is not parallel, because it would count the commits of other tests.
 func TestInvoicePaid_Cost(t *testing.T) {
 	r := newRig(t, nil)
-	// The first start may come before the worker asks for work, and then takes another way.
+	// The first start may happen before the worker polls, which changes its cost.
 	r.result(r.receive(purchase(t, "warm-"+uuid.NewString()[:8], "invoice.paid", "starter")), "")
 	r.footprint()
 	r.countWrites()
@@ -65,7 +67,7 @@ func TestInvoicePaid_Cost(t *testing.T) {
 		r.until("the start is recorded", func() bool {
 			return len(r.rows(`select workflow_id from receipts where event_id = $1 and status = $2 and workflow_id <> ''`, e.ID, receipt.Processed)) == 1
 		})
-		r.footprint() // waits until the event is published, too
+		r.footprint() // also waits until the event is published
 		commits = append(commits, r.transactions()-before)
 		described, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
 		if err != nil {
@@ -84,27 +86,27 @@ func TestInvoicePaid_Cost(t *testing.T) {
 			}
 		}
 	}
-	// Postgres sometimes writes for itself: the median tells.
+	// Postgres sometimes writes in the background, so the test uses the median.
 	slices.Sort(commits)
 	if median := commits[len(commits)/2]; median > costCommits {
 		t.Errorf("an event costs %d commits of our own (%v), want at most %d", median, commits, costCommits)
 	}
 }
 
-// costOfRenewal are the rows that folding reads for each event of a young subscription's second month, of which a part
-// is refunded. They are the facts of what the event is about, and the rows of what belongs to it: a charge that names no
-// invoice belongs to the account that the customer's subscription names.
+// costOfRenewal is the number of rows that the fold reads for each event of the second month of a new subscription,
+// with a partial refund. The rows are the facts of the event's object, and the rows of related objects: a charge
+// without an invoice belongs to the account of the customer's subscription.
 var costOfRenewal = map[string]int{
 	"invoice.finalized": 5, "invoice.paid": 10, "invoice.payment_succeeded": 11, "customer.subscription.updated": 6,
 	"charge.succeeded": 3, "invoice_payment.paid": 11, "refund.created": 15, "charge.refunded": 17, "refund.updated": 20,
 }
 
-// newestInvoices is how many of a subscription's invoices are read at most to fold it.
+// newestInvoices is the maximum number of a subscription's invoices that its fold reads.
 const newestInvoices = 24
 
-// Folding costs what the facts of the event's objects cost. A year of another subscription of the account, with its
-// renewals, upgrades, refunds, disputes and orders, adds a row for each of the two that grant access. A year of the
-// subscription's own adds its own facts, and its newest invoices.
+// The cost of a fold depends on the facts of the event's objects. A year of another subscription of the account, with
+// renewals, upgrades, refunds, disputes and orders, adds one row for each of the two objects that grant access. A year
+// of the same subscription adds its own facts and its newest invoices.
 func TestRenewal_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -180,7 +182,7 @@ func TestRenewal_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	}
 }
 
-// reads returns how many rows were read to fold what an event says.
+// reads returns the number of rows that folding the event reads.
 func (r *rig) reads(e forge.Event) int {
 	r.Helper()
 	read := r.rows(`select result->>'Rows' from effects where kind = 'apply-facts' and event_id = $1`, e.ID)
@@ -194,10 +196,10 @@ func (r *rig) reads(e forge.Event) int {
 	return n
 }
 
-// The counting itself: what a test of costs does not see, it does not hold.
+// Checks the counting itself, because a cost that is not counted is not tested.
 func TestCountWrites_SeesRows(t *testing.T) {
 	t.Parallel()
-	r := newIdleRig(t, false, nil) // a worker writes at its start
+	r := newIdleRig(t, false, nil) // a worker writes when it starts
 	r.countWrites()
 	r.exec(`insert into accounts (mode, id, provider) values ('live', 'a', 'stripe'), ('live', 'b', 'stripe')`)
 	r.exec(`update accounts set customer = id`)
@@ -209,7 +211,7 @@ func TestCountWrites_SeesRows(t *testing.T) {
 	}
 }
 
-// transactions counts the transactions of the server that have written something.
+// transactions returns the number of the server's transactions that have written something.
 func (r *rig) transactions() int {
 	r.Helper()
 	n, err := strconv.Atoi(r.rows(`select pg_snapshot_xmax(pg_current_snapshot())::text`)[0])
@@ -219,7 +221,7 @@ func (r *rig) transactions() int {
 	return n
 }
 
-// countWrites notes every row that is written from now on.
+// countWrites counts every row that is written from now on.
 func (r *rig) countWrites() {
 	r.Helper()
 	r.exec(`create table noted (write text); grant insert on noted to public`)
@@ -230,7 +232,7 @@ func (r *rig) countWrites() {
 	}
 }
 
-// takeWrites returns what was noted since it was last called, and forgets it.
+// takeWrites returns the counts since the last call and resets them.
 func (r *rig) takeWrites() map[string]int {
 	r.Helper()
 	counts := map[string]int{}

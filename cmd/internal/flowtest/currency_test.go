@@ -14,12 +14,12 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Money in a currency that pawl does not know is booked in the provider's minor unit, and gives what it was paid for. A
-// person is asked about the currency once, unless the policy leaves what is unknown.
+// Money in an unknown currency is booked in the provider's minor unit, and grants the purchase. One task is opened per
+// currency, unless the policy ignores unknown currencies.
 func TestUnknownCurrency_Booked_AskedOnce(t *testing.T) {
 	t.Parallel()
-	for unknown, want := range map[string][]string{"ask": {"unknown_currency zzz open"}, "leave": {}} {
-		r := newRig(t, func(c *config.Config) { c.Policy.Unknown = unknown })
+	for unknown, want := range map[string][]string{"open_task": {"unknown_currency zzz open"}, "ignore": {}} {
+		r := newRig(t, func(c *config.Config) { c.Policy.OnUnknownPrice = unknown })
 		seed := "currency-" + uuid.NewString()[:8]
 		for _, buyer := range []string{"a", "b"} {
 			e, err := forge.New(forge.Params{Provider: stripe.Provider, EventID: "evt_" + seed + buyer, Type: "invoice.paid", Seed: seed + buyer,

@@ -11,7 +11,9 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/importer"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/job"
@@ -19,16 +21,17 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// A new installation starts beside a Stripe account that has lived for a year, with a key. Nothing is sent for an event
-// before the first start, whichever way the event comes; the first new event has its effects; a release works once.
+// A new installation starts with an API key for a Stripe account that has existed for a year. Nothing is sent for an
+// event before the first start, whether it is delivered, imported or reconciled. The first new event has its effects. A
+// release works once.
 func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, func(c *config.Config) {
 		scheduled(c)
 		toSandbox(c)
-		c.Policy.Gaps, c.Effects.From = "file", config.EffectsNow
+		c.Policy.Backfill, c.Effects.From = "auto", config.EffectsNow
 	})
-	if err := r.CheckSchema(t.Context()); err != nil { // a process does so when it starts
+	if err := r.CheckSchema(t.Context()); err != nil { // a process does this when it starts
 		t.Fatal(err)
 	}
 	now, run := time.Now().UTC().Truncate(time.Second), uuid.NewString()[:8]
@@ -44,7 +47,7 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 		}
 	}
 	if _, came := r.trigger(workflows.ScheduleGaps + "stripe"); len(r.rows(`select event_id from receipts`)) != 0 {
-		t.Errorf("before an import and a delivery the search came to %+v", came)
+		t.Errorf("before an import and a delivery the search returned %+v", came)
 	}
 	result, err := importer.Run(t.Context(), importer.Config{
 		Pool: r.Pool, API: r.api(), Source: "stripe", Mode: webhook.Live, Policy: process.BillingPolicy(r.Config), Told: func(string, int) {},
@@ -59,7 +62,7 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 	if got := r.received(); got != nothing {
 		t.Errorf("after the import and the search for missing events: %s", got)
 	}
-	late := purchaseAt(t, "late-"+run, "invoice.paid", "starter", now.Add(-time.Minute)) // Stripe tries again for days
+	late := purchaseAt(t, "late-"+run, "invoice.paid", "starter", now.Add(-time.Minute)) // Stripe retries for days
 	r.result(r.receive(late), "")
 	if got := r.received(); got != nothing {
 		t.Errorf("after an old event was delivered late: %s", got)
@@ -73,15 +76,15 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 		t.Errorf("after the first new event: %s, want %s", got, want)
 	}
 
-	chosen, err := operator.ChooseEvents(t.Context(), r.Pool, operator.EventsOf(map[string]string{"status": "processed", "reason": workflows.CodeBeforeEffects}))
+	chosen, err := event.Choose(t.Context(), r.Pool, event.FilterOf(map[string]string{"status": "processed", "reason_code": workflows.CodeBeforeEffects}))
 	if err != nil || len(chosen.Events) != 4 {
 		t.Fatalf("%d events are chosen, %v; want 4", len(chosen.Events), err)
 	}
-	// The customers of the imported past have no e-mail at Stripe: one letter is left to send.
-	release := &operator.NewJob{Job: job.Job{Action: operator.VerbRelease, Filter: map[string]string{"status": "processed"}, Rate: 50}, Chosen: chosen}
-	preview, err := r.operatorOver(r.Pool).PreviewJob(t.Context(), nil, release)
+	// The customers of the imported objects have no e-mail address at Stripe, so one e-mail remains to be sent.
+	release := &decide.NewJob{Job: job.Job{Action: event.Release.Name, Filter: map[string]string{"status": "processed"}, Rate: 50}, Chosen: chosen}
+	preview, err := jobs.PreviewAll(t.Context(), r.operatorOver(r.Pool), nil, release)
 	if err != nil || preview.Kinds["receipt-email"] != 1 || preview.Kinds["finance-export"] != 4 || preview.Refused != 0 {
-		t.Errorf("the preview says %+v, %v", preview, err)
+		t.Errorf("the preview contains %+v, %v", preview, err)
 	}
 	b := bulkRig{rig: r}
 	for n, want := range []int{4, 0} {

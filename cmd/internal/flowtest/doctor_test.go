@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/doctor"
 )
 
-// What doctor finds about Temporal, by a server and a worker that run.
+// The findings of doctor about Temporal, with a real server and worker.
 func TestDoctor_Temporal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -50,7 +50,7 @@ func TestDoctor_Temporal(t *testing.T) {
 		return len(found) == 4 && !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level != doctor.OK })
 	})
 	if f := get(doctor.ExamineTemporal(t.Context(), r.Temporal, "default", queue, false), "retention"); f.Level != doctor.Warn || f.Found != "ended runs are kept for 24h0m0s" {
-		t.Errorf("retention: %+v, want it told", f)
+		t.Errorf("retention: %+v, want a finding", f)
 	}
 	if f := get(doctor.ExamineTemporal(t.Context(), r.Temporal, "default", "nobody", true), "workers"); f.Level != doctor.Fail || !strings.Contains(f.Do, "pawl worker") {
 		t.Errorf("no worker: %+v", f)

@@ -6,14 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/endpoint"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// endpoints says what endpoints Stripe has.
+// endpoints sets Stripe's webhook endpoints.
 func (r *rig) endpoints(all ...map[string]any) {
 	r.Helper()
 	body, err := json.Marshal(append([]map[string]any{}, all...))
@@ -34,33 +35,32 @@ func (r *rig) endpoints(all ...map[string]any) {
 	}
 }
 
-// told is what people would be told of endpoints.
+// told returns the notifications about endpoints that people would receive.
 func (r *rig) told() (says []string) {
 	r.Helper()
-	causes, unread := report.Causes(r.Context(), r.Config, &operator.Operator{DB: r.Pool, Temporal: r.Temporal})
-	if err := unread["endpoint"]; err != nil {
+	reader := condition.Reader{Operator: &decide.Operator{Verbs: operator.Verbs, DB: r.Pool, Temporal: r.Temporal}, Config: r.Config}
+	found, err := reader.ReadAll(r.Context(), "endpoint")
+	if err != nil {
 		r.Fatal(err)
 	}
-	for _, c := range causes {
-		if strings.HasPrefix(c.Name, "endpoint:") {
-			says = append(says, c.What+" | "+c.Command)
-		}
+	for _, c := range found {
+		says = append(says, c.Message+" | "+c.Command)
 	}
 	return says
 }
 
-// Stripe switches the endpoint off, and on again: people are told with the command that finds what was missed. A key
-// that may not read endpoints is no failure.
+// Stripe disables the endpoint and enables it again. The notification contains the command that finds the missed
+// events. A key that may not read endpoints causes no failure.
 func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 	t.Parallel()
-	r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Reconcile, c.Policy.Gaps = 0, "off" })
+	r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Reconcile, c.Policy.Backfill = 0, "off" })
 	ours := map[string]any{"id": "we_1", "url": "http://127.0.0.1:1/hooks/stripe", "status": "enabled",
 		"api_version": "2025-03-31.basil", "enabled_events": workflows.Types("stripe")}
 	look := func(says string) {
 		r.Helper()
 		workflowID, came := r.trigger(workflows.ScheduleEndpoint + "stripe")
 		if !strings.HasPrefix(came.Says, says) {
-			t.Errorf("came to %q, want %q", came.Says, says)
+			t.Errorf("the check returned %q, want %q", came.Says, says)
 		}
 		if recording() {
 			writeGolden(t, "WatchEndpoint", "looked", r.history(workflowID, ""))
@@ -69,13 +69,13 @@ func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 	r.endpoints(ours)
 	look("the endpoint is as the source wants it")
 	if told := r.told(); len(told) != 0 {
-		t.Errorf("told %q of an endpoint that is on", told)
+		t.Errorf("notified %q about an enabled endpoint", told)
 	}
 	ours["status"] = "disabled"
 	r.endpoints(ours)
 	look("Stripe has switched endpoint we_1 off")
 	told := r.told()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "source stripe: Stripe has switched endpoint we_1 off") || !strings.Contains(told[0], " | gaps stripe --from ") {
+	if len(told) != 1 || !strings.HasPrefix(told[0], "source stripe: Stripe has switched endpoint we_1 off") || !strings.Contains(told[0], " | events backfill stripe --from ") {
 		t.Errorf("told %q", told)
 	}
 	ours["status"] = "enabled"
@@ -83,11 +83,11 @@ func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 	look("the endpoint is as the source wants it")
 	all, err := endpoint.All(t.Context(), r.Pool, []string{"stripe"})
 	if err != nil || len(all) != 1 || all[0].OffUntil == nil || len(r.told()) != 0 {
-		t.Errorf("it stands as %+v, %v, and people are told %q", all, err, r.told())
+		t.Errorf("the endpoint is %+v, %v, and people receive %q", all, err, r.told())
 	}
 	r.fault(`{"service":"stripe","status":403,"path":"webhook_endpoints"}`)
 	look("the api_key may not read webhook endpoints")
 	if told := r.told(); len(told) != 0 {
-		t.Errorf("told %q of a key", told)
+		t.Errorf("notified %q about a key", told)
 	}
 }

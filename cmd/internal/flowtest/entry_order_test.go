@@ -12,15 +12,16 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-const waitsForEntry = `select reason from receipts where event_id = $1 and status = 'retrying' and reason_code = 'waits_for_entry'`
+const waitsForEntry = `select reason from receipts where event_id = $1 and status = 'retrying' and reason_code = 'waiting_for_entry'`
 
-// refundOfDead is a refund whose run waits for the entry of its payment, whose run is dead.
+// refundOfDead returns a refund with a run that waits for the entry of its payment. The run of the payment is dead.
 func refundOfDead(t *testing.T) (r *rig, paid, refunded forge.Event, run string) {
 	t.Helper()
 	r = newRig(t, nil)
@@ -42,7 +43,7 @@ func refundOfDead(t *testing.T) (r *rig, paid, refunded forge.Event, run string)
 	return r, paid, refunded, run
 }
 
-// booked are the kinds of what finance has taken, in its order.
+// booked returns the kinds of the entries that the finance sink accepted, in order.
 func (r *rig) booked() (kinds []string) {
 	for _, e := range r.journal("finance") {
 		if e.First {
@@ -52,8 +53,9 @@ func (r *rig) booked() (kinds []string) {
 	return kinds
 }
 
-// A refund waits for its payment's entry: it says so everywhere, claims nothing, sends nothing and does not park. It goes
-// on at once when the payment's entry is settled, however that is.
+// A refund waits for the entry of its payment. The receipt, the Temporal UI and events show report the wait. The run
+// claims nothing, sends nothing and does not park. It continues at once when the payment's entry is completed in any
+// way.
 func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string][]string{
@@ -65,11 +67,11 @@ func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 			r, paid, refunded, run := refundOfDead(t)
 			key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
 			waits := "waits for " + key
-			if got := r.rows(waitsForEntry, refunded.ID)[0]; got != "waits_for_entry: "+waits {
-				t.Errorf("the receipt says %q", got)
+			if got := r.rows(waitsForEntry, refunded.ID)[0]; got != "waiting_for_entry: "+waits {
+				t.Errorf("the receipt shows %q", got)
 			}
 			r.until("a timer says what it waits for", func() bool { return slices.Contains(r.timers(run), "refund-entry "+waits) })
-			found, err := r.operator().Examine(t.Context(), refunded.ID)
+			found, err := event.Examine(t.Context(), r.operator(), refunded.ID)
 			if err != nil || len(found.Next.Pending) != 1 || found.Next.Pending[0].WaitsFor != waits {
 				t.Errorf("it shows %+v (%v)", found.Next, err)
 			}
@@ -100,8 +102,8 @@ func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 	}
 }
 
-// Finance never gets a refund before its payment, and gets each once, through outages and kills.
-// PAWL_ENTRY_ORDER is how many outages and kills there are.
+// The finance sink never receives a refund before its payment, and receives each once, despite outages and kills.
+// PAWL_ENTRY_ORDER is the number of outages and kills.
 func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	t.Parallel()
 	incidents := int(number(t, "PAWL_ENTRY_ORDER", schematest.OrLong[uint64](8, 40)))
@@ -125,7 +127,7 @@ func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 			events = append(events, e)
 			r.receive(e)
 			if i == random.IntN(len(types)) {
-				<-time.After(time.Duration(random.IntN(200)) * time.Millisecond) // where the worker is when it is killed is left to chance
+				<-time.After(time.Duration(random.IntN(200)) * time.Millisecond) // a random moment for the kill
 			}
 		}
 		kill()
@@ -137,11 +139,11 @@ func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	}
 	r.until("all is done", func() bool {
 		for _, id := range open("false") {
-			_, _ = r.operator().Decide(t.Context(), operator.Decision{Target: id, Verb: workflows.UpdateRetry, Who: "ann", Why: "finance is back"})
+			_, _ = r.operator().Decide(t.Context(), decide.Decision{Target: id, Verb: workflows.UpdateRetry, Who: "ann", Why: "finance is back"})
 		}
-		for _, id := range open("true") { // a kill past a mail's point of no return
-			_, _ = r.operator().Decide(t.Context(), operator.Decision{Target: id, Verb: workflows.UpdateSkip, Who: "ann", Why: "the mail does not matter",
-				Args: operator.Args{Effect: "receipt-email"}})
+		for _, id := range open("true") { // the worker was killed while an e-mail was being sent
+			_, _ = r.operator().Decide(t.Context(), decide.Decision{Target: id, Verb: workflows.UpdateSkip, Who: "ann", Why: "the mail does not matter",
+				Args: decide.Args{Effect: "receipt-email"}})
 		}
 		return r.rows(`select count(*)::text from receipts where status = 'processed'`)[0] == strconv.Itoa(len(events))
 	})

@@ -12,22 +12,22 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// trouble is a fault of the sandbox and what an event must come to in spite of it.
+// trouble is a fault of the sandbox, and the expected state of the event's run.
 type trouble struct {
 	service, fault string
-	// parks is where the run waits, "" when it mends itself.
+	// parks is the status in which the run waits; "" if the run recovers without a person.
 	parks receipt.Status
-	// effect is the kind that is concerned, state its state then.
+	// effect is the kind of the affected effect, and state its state while the run is parked.
 	effect, state string
 }
 
-// long is a wait that outlasts a rig's time-out, short one that does not.
+// long is a delay longer than a rig's timeout, and short a shorter one.
 const (
 	long  = int(patience/time.Millisecond) + 200
 	short = 50
 )
 
-// concerned is the effect that each service does.
+// concerned maps each service to its effect.
 var concerned = map[string]string{"workspaces": "provision-workspace", "finance": "finance-export", "email": "receipt-email"}
 
 func troubles() []trouble {
@@ -50,14 +50,14 @@ func troubles() []trouble {
 		} {
 			add("", effect, "done", `{"service":%q,%s}`, service, how)
 		}
-		// The last try is the third one; see TestMatrix_TimeUsedUp.
+		// The third attempt is the last one; see TestMatrix_TimeUsedUp.
 		add("", effect, "done", `{"service":%q,"next":2,"mode":"drop_after_accept"}`, service)
 	}
-	// A refusal is what the sink declares; every other 4xx is a fault of ours, or of the deployment's.
+	// Only the statuses that the sink declares are refusals. Every other 4xx is a fault of pawl or of the deployment.
 	for _, status := range []int{402, 422, 451} {
 		add(receipt.NeedsReview, "finance-export", "failed", `{"service":"finance","status":%d}`, status)
 	}
-	// An expired token opens the breaker; the probe is answered.
+	// An expired token opens the breaker; the probe succeeds.
 	for _, status := range []int{401, 403} {
 		add("", "finance-export", "done", `{"service":"finance","status":%d}`, status)
 		add("", "provision-workspace", "done", `{"service":"workspaces","status":%d}`, status)
@@ -73,7 +73,7 @@ func troubles() []trouble {
 		add("", "receipt-email", "done", `{"service":"email","smtp":%q,"status":450}`, stage)
 		add("", "receipt-email", "done", `{"service":"email","smtp":%q,"latency_ms":%d}`, stage, short)
 		parks := receipt.NeedsReview
-		if stage == "mail" { // nothing was said about the customer yet
+		if stage == "mail" { // no sink has rejected the customer yet
 			parks = receipt.Dead
 		}
 		add(parks, "receipt-email", "failed", `{"service":"email","smtp":%q,"status":550}`, stage)
@@ -81,7 +81,8 @@ func troubles() []trouble {
 	add("", "receipt-email", "done", `{"service":"email","smtp":"mail","mode":"drop_before_accept"}`)
 	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","mode":"drop_before_accept"}`)
 	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","latency_ms":%d}`, long)
-	// After the final dot nobody knows; a short message is sent to its end before the break shows.
+	// After the final dot the outcome is unknown. A short message is sent completely before the client notices the
+	// closed connection.
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","mode":"drop_before_accept"}`)
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","mode":"drop_after_accept"}`)
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","mode":"hang_after_accept"}`)
@@ -89,8 +90,8 @@ func troubles() []trouble {
 	return all
 }
 
-// Each fault of each service: what has a key is done once, a mail goes out at most once and is in doubt where
-// nobody knows, and what a person must decide waits for that while everything else is done.
+// Every fault of each service. An effect with an idempotency key is applied once. An e-mail is sent at most once, and
+// becomes uncertain if the outcome is unknown. If a person must decide, the run waits, and all other effects are done.
 func TestInvoicePaid_EveryFault(t *testing.T) {
 	t.Parallel()
 	all := troubles()
@@ -111,7 +112,7 @@ func TestInvoicePaid_EveryFault(t *testing.T) {
 	}
 }
 
-// meet sends an event into the trouble and sees it through.
+// meet sends an event during the fault and checks its run to the end.
 func (r *rig) meet(tr trouble) {
 	r.fault(tr.fault)
 	seed := uuid.NewString()[:8]
@@ -126,7 +127,7 @@ func (r *rig) meet(tr trouble) {
 		r.onceEach(tr, tr.state)
 		action := workflows.UpdateRetry
 		if tr.state == "uncertain" {
-			action = workflows.UpdateSkip // sending again could be sending twice
+			action = workflows.UpdateSkip // another attempt could send the e-mail twice
 		}
 		r.decide(workflowID, action, workflows.DecisionInput{})
 	}
@@ -145,12 +146,12 @@ func (r *rig) meet(tr trouble) {
 	}
 	r.onceEach(tr, state)
 	if got := r.done("events"); got != 3 {
-		r.Errorf("the subscriber took %d events, want 3: %v", got, r.journal("events"))
+		r.Errorf("the destination took %d events, want 3: %v", got, r.journal("events"))
 	}
 }
 
-// onceEach counts what the sandbox did: everything once, but for what the trouble has kept from being done
-// and for a mail that nobody knows about.
+// onceEach checks that each service applied its request once, except for the failed effect and for an e-mail with an
+// unknown outcome.
 func (r *rig) onceEach(tr trouble, state string) {
 	r.Helper()
 	for service, effect := range concerned {
@@ -172,7 +173,7 @@ func (r *rig) onceEach(tr trouble, state string) {
 	}
 }
 
-// What the sink declares as a refusal, and nothing else, means that this customer cannot have it.
+// Only a status that the sink declares as a refusal means that this customer cannot have the plan.
 func TestInvoicePaid_EveryRefusalOfProvisioning_Compensates(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{402, 422, 451} {
@@ -187,8 +188,8 @@ func TestInvoicePaid_EveryRefusalOfProvisioning_Compensates(t *testing.T) {
 	}
 }
 
-// The workspace API takes a request, breaks the connection, and says to the next try that the request makes no sense:
-// that may be about the try, and not about the customer. Nothing is taken back; a person reviews it.
+// The workspace API applies a request and closes the connection, and then rejects the retry as invalid. The rejection
+// may be about the retry and not about the customer, so nothing is compensated, and the run parks for a review.
 func TestInvoicePaid_RefusedAfterBrokenAnswer_Parks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// Two changes of one second lead from one state to two: what Stripe shows decides, or, where it cannot be asked, what
-// grants more, and the timeline says so.
+// Two changes within one second start from the same state. The state at Stripe decides. If Stripe cannot be queried,
+// the state that grants more is used, and the timeline reports it.
 func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -23,7 +23,7 @@ func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 		key    bool
 		faults []string
 		plan   string
-		// fetches is how the asking ended, "" where nobody asked.
+		// fetches is the outcome of the fetch, or "" without a fetch.
 		fetches string
 	}{
 		{"no key", false, nil, "pro", ""},
@@ -63,13 +63,13 @@ func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 			if !slices.ContainsFunc(shown.Timeline, func(s timeline.Entry) bool {
 				return s.What == "order-uncertain" && strings.HasPrefix(s.Detail, "uncertain_order: ")
 			}) {
-				t.Errorf("the timeline does not say that the order was not certain: %+v", shown.Timeline)
+				t.Errorf("the timeline does not report the uncertain order: %+v", shown.Timeline)
 			}
 		})
 	}
 }
 
-// An answer from before what is known is no answer: it would take the change back.
+// A response with an older state than the known one is ignored, because it would revert the change.
 func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -80,7 +80,7 @@ func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	e := purchaseAt(t, seed, "customer.subscription.updated", "pro", now)
 	other := rename(t, purchaseAt(t, seed, "customer.subscription.updated", "starter", now), e.ID+"_other")
 	r.result(r.receive(other), "")
-	r.tell(e) // the stand-in has a state from before, and one of the two
+	r.tell(e) // the simulated Stripe has the earlier state and one of the two changes
 	r.fault(`{"service":"stripe","mode":"stale"}`)
 	r.result(r.receive(e), "")
 	if got := r.rows(`select target_plan from accounts`); !slices.Equal(got, []string{"pro"}) {
@@ -91,7 +91,7 @@ func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	}
 }
 
-// All lines count, and an invoice is asked for once, whichever of its events come.
+// All lines count. An invoice is fetched once, for any number of its events.
 func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -117,7 +117,7 @@ func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
 	}
 }
 
-// Since basil a refund names neither a customer nor an invoice: which invoice its payment has paid is asked for.
+// Since basil a refund names neither a customer nor an invoice. pawl fetches the invoice that its payment has paid.
 func TestRefund_InvoiceAskedFor_Booked(t *testing.T) {
 	t.Parallel()
 	for _, key := range []bool{true, false} {
@@ -142,8 +142,8 @@ func TestRefund_InvoiceAskedFor_Booked(t *testing.T) {
 	}
 }
 
-// Since 2025-03-31.basil a charge names no invoice: where no event ties them together, Stripe is asked, once for each
-// payment.
+// Since 2025-03-31.basil a charge does not name its invoice. If no event connects them, pawl fetches the connection
+// from Stripe, once per payment.
 func TestRefund_InvoiceOfTheChargeAsked_BookedForIt(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -151,11 +151,11 @@ func TestRefund_InvoiceOfTheChargeAsked_BookedForIt(t *testing.T) {
 		tied bool
 	}{
 		{"Stripe knows", true},
-		{"Stripe does not", false}, // the payment and its refund then belong to the account that the customer's subscription names
+		{"Stripe does not", false}, // then the payment and its refund belong to the account of the customer's subscription
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRigWith(t, true, func(c *config.Config) { c.Policy.Settle = time.Second })
+			r := newRigWith(t, true, func(c *config.Config) { c.Policy.SubscriptionWait = time.Second })
 			e := purchase(t, "asked-"+uuid.NewString()[:8], "refund.updated", "starter")
 			all(sent("invoice.paid", -1e9), sent("charge.succeeded", -1e9))(r, e)
 			if tt.tied {
@@ -176,8 +176,8 @@ func TestRefund_InvoiceOfTheChargeAsked_BookedForIt(t *testing.T) {
 				t.Errorf("booked %v, want it under %s", got, account)
 			}
 			r.footprint() // waits for the outbox
-			if got := r.rows(`select type from outbox where type like 'refund.%'`); len(got) != 1 {
-				t.Errorf("told %v, want it once", got)
+			if got := r.rows(`select type from outbox where type like 'billing.refund.%'`); len(got) != 1 {
+				t.Errorf("published %v, want it once", got)
 			}
 		})
 	}

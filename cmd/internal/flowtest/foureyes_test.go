@@ -10,14 +10,16 @@ import (
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/client"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	decides "github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/money"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// failsOnce is a Temporal whose first answer to an update is lost.
+// failsOnce is a Temporal client that loses the response to its first update.
 type failsOnce struct {
-	operator.Temporal
+	decides.Temporal
 	failed *bool
 }
 
@@ -29,23 +31,23 @@ func (f failsOnce) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOp
 	return f.Temporal.UpdateWorkflow(ctx, o)
 }
 
-// of is who decides about money in the name.
-func of(name string) func(*operator.Decision) {
-	return func(d *operator.Decision) {
-		d.By = &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerLocal, Subject: name}, Name: name, Roles: []role.Role{role.Admin}}
+// of sets the person who decides about money.
+func of(name string) func(*decides.Decision) {
+	return func(d *decides.Decision) {
+		d.By = &decides.Person{Identity: decides.Identity{Issuer: decides.IssuerLocal, Subject: name}, Name: name, Roles: []role.Role{role.Admin}}
 		d.Request = "by-" + name
 	}
 }
 
-// A parked run continues when the second person has decided, also if that person's console dies between the record and
-// the run: the same request reaches the run then. A retry needs one person.
+// A parked run continues after the second person has decided, even if that person's console crashes between the record
+// and the update: the same request then reaches the run. A retry needs only one person.
 func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	o := r.operator()
 	o.FourEyes, o.Temporal = true, failsOnce{r.Temporal, new(bool)}
-	decide := func(who, verb string, e string, change ...func(*operator.Decision)) (*operator.Answer, error) {
-		d := operator.Decision{Verb: verb, Target: e, Why: "looked at it"}
+	decide := func(who, verb string, e string, change ...func(*decides.Decision)) (*decides.Answer, error) {
+		d := decides.Decision{Verb: verb, Target: e, Why: "looked at it"}
 		for _, c := range append(change, of(who)) {
 			c(&d)
 		}
@@ -55,24 +57,24 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	e := purchase(t, "four-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	id := r.receive(e)
 	r.status(e, receipt.NeedsReview)
-	for verb, four := range map[string]bool{operator.VerbRetry: false, operator.VerbResend: true, operator.VerbSkip: true, operator.VerbCompensate: true} {
-		p, err := o.Preview(r.Context(), operator.Decision{Verb: verb, Target: e.ID, By: &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerLocal, Subject: "ada"}, Name: "ada"}})
+	for verb, four := range map[string]bool{event.Retry.Name: false, event.Resend.Name: true, event.Skip.Name: true, event.Compensate.Name: true} {
+		p, err := o.Preview(r.Context(), decides.Decision{Verb: verb, Target: e.ID, By: &decides.Person{Identity: decides.Identity{Issuer: decides.IssuerLocal, Subject: "ada"}, Name: "ada"}})
 		if err != nil || (p.FourEyes != "") != four {
 			t.Errorf("%s: %+v, %v; takes two: %t", verb, p, err, four)
 		}
 	}
-	first, err := decide("ada", operator.VerbCompensate, e.ID)
+	first, err := decide("ada", event.Compensate.Name, e.ID)
 	if err != nil || first.Pending == nil || first.Pending.Money["usd"] != 4900 {
 		t.Fatalf("ada: %+v, %v", first, err)
 	}
-	confirms := func(d *operator.Decision) { d.Confirms = first.Pending.ID }
-	if _, err := decide("bob", operator.VerbCompensate, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Fatalf("bob, whose console dies: %v", err)
+	confirms := func(d *decides.Decision) { d.Confirms = first.Pending.ID }
+	if _, err := decide("bob", event.Compensate.Name, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("bob, with a console that crashes: %v", err)
 	}
-	if _, err := decide("carol", operator.VerbCompensate, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "waits for a second person no more") {
+	if _, err := decide("carol", event.Compensate.Name, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "waits for a second person no more") {
 		t.Fatalf("carol, meanwhile: %v", err)
 	}
-	if a, err := decide("bob", operator.VerbCompensate, e.ID, confirms); err != nil || !a.Repeated || a.Pending != nil {
+	if a, err := decide("bob", event.Compensate.Name, e.ID, confirms); err != nil || !a.Repeated || a.Pending != nil {
 		t.Fatalf("bob again: %+v, %v", a, err)
 	}
 	if result := r.result(id, ""); result.Outcome != "compensated" {
@@ -86,8 +88,8 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	}
 }
 
-// Two people claim live money. Another account is another decision.
-func TestFourEyes_Claim(t *testing.T) {
+// Two people are needed to assign live money. Another account is another decision.
+func TestFourEyes_Assign(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	o := r.operator()
@@ -95,10 +97,10 @@ func TestFourEyes_Claim(t *testing.T) {
 	x := &telling{judged: judged{events: []happening{chargeOf(0, "pi_1", 1500, set("customer", nil))}}, tag: "-" + uuid.NewString()[:8],
 		begin: time.Now().Add(-4 * aDay).Truncate(time.Second), order: []int{0}}
 	r.come("it has ended", []string{r.deliver(x, 0)}, receipt.Processed)
-	claim := func(who, account, confirms string) *operator.Answer {
+	assign := func(who, account, confirms string) *decides.Answer {
 		t.Helper()
-		d := operator.Decision{Confirms: confirms,
-			Verb: operator.VerbClaim, Target: x.own("pi_1"), Why: "the customer's mail", Args: operator.Args{Account: account}}
+		d := decides.Decision{Confirms: confirms,
+			Verb: money.Assign.Name, Target: x.own("pi_1"), Why: "the customer's mail", Args: decides.Args{Account: account}}
 		of(who)(&d)
 		a, err := o.Decide(r.Context(), d)
 		if err != nil {
@@ -106,14 +108,14 @@ func TestFourEyes_Claim(t *testing.T) {
 		}
 		return a
 	}
-	if a := claim("ada", x.own("acme"), ""); a.Pending == nil || a.Pending.Money["usd"] != 1500 || a.Pending.Args["account"] != x.own("acme") {
+	if a := assign("ada", x.own("acme"), ""); a.Pending == nil || a.Pending.Money["usd"] != 1500 || a.Pending.Args["account"] != x.own("acme") {
 		t.Errorf("ada: %+v", a)
 	}
-	asked := claim("bob", x.own("globex"), "")
+	asked := assign("bob", x.own("globex"), "")
 	if a := asked; a.Pending == nil || !strings.Contains(a.Says, "what ada had asked for") {
 		t.Errorf("bob, for another account: %+v", a)
 	}
-	if a := claim("carol", x.own("globex"), asked.Pending.ID); a.Pending != nil || a.Result.(*operator.ClaimResult).For != x.own("globex") {
+	if a := assign("carol", x.own("globex"), asked.Pending.ID); a.Pending != nil || a.Result.(*money.AssignResult).AssignedTo != x.own("globex") {
 		t.Errorf("carol: %+v", a)
 	}
 	r.until("it is booked", func() bool {

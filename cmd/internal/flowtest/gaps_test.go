@@ -12,14 +12,15 @@ import (
 
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	sources "github.com/pawlhq/pawl/cmd/internal/operator/source"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/quota"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// impatiently is how a rig's operator asks Stripe.
+// impatiently is the retry policy of a rig's operator for Stripe's API.
 var impatiently = stripe.Patience{Tries: 3, First: time.Millisecond}
 
 func (r *rig) api() *stripe.Client {
@@ -31,19 +32,19 @@ func (r *rig) api() *stripe.Client {
 	return api.With(impatiently)
 }
 
-func (r *rig) gaps() *operator.Gaps {
+func (r *rig) gaps() *sources.Gaps {
 	r.Helper()
 	source, err := process.Source(r.Config, providers, "stripe")
 	if err != nil {
 		r.Fatal(err)
 	}
-	return &operator.Gaps{
+	return &sources.Gaps{
 		API: r.api(), Source: "stripe", Connected: func(context.Context) ([]string, error) { return nil, nil }, Filed: source.Filed, Held: r.Receipts.Held,
 		Now: time.Now,
 	}
 }
 
-func (r *rig) find(from time.Time) *operator.GapReport {
+func (r *rig) find(from time.Time) *sources.GapReport {
 	r.Helper()
 	report, err := r.gaps().Find(r.Context(), from, time.Now())
 	if err != nil {
@@ -52,15 +53,15 @@ func (r *rig) find(from time.Time) *operator.GapReport {
 	return report
 }
 
-func missing(report *operator.GapReport) (ids []string) {
+func missing(report *sources.GapReport) (ids []string) {
 	for _, g := range report.Missing {
 		ids = append(ids, g.EventID)
 	}
 	return ids
 }
 
-// Of many events two are never delivered. They are found, also where Stripe is busy, and filed; their effects are done as
-// if they had come. Delivered late, they are duplicates, and nothing is done twice.
+// Two of many events are never delivered. They are found and stored even if Stripe is busy, and their effects run as
+// after a delivery. If they are delivered later, they are duplicates and have no effects.
 func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -85,7 +86,7 @@ func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	if got := missing(report); !slices.Equal(got, []string{lost[0].ID, lost[1].ID}) || report.Listed != events+1 || report.Unwanted != 1 {
 		t.Fatalf("missing %v of %d listed and %d unwanted, want %s and %s", got, report.Listed, report.Unwanted, lost[0].ID, lost[1].ID)
 	}
-	r.says("ada", operator.VerbFileGaps, "stripe", "the ingress was away", operator.Args{Found: report})
+	r.says("ada", sources.Backfill.Name, "stripe", "the ingress was away", decide.Args{Found: report})
 	for _, e := range lost {
 		r.status(e, receipt.Processed)
 	}
@@ -93,7 +94,7 @@ func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	if len(again.Missing) != 0 {
 		t.Errorf("still missing: %v", missing(again))
 	}
-	for _, e := range lost { // Stripe delivers it at last
+	for _, e := range lost { // Stripe delivers them late
 		r.receive(e)
 	}
 	r.until("all is done", func() bool {
@@ -113,17 +114,17 @@ func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	}
 	shown, err := timeline.Show(t.Context(), r.Pool, found[0].ID)
 	if err != nil || !slices.ContainsFunc(shown.Timeline, func(e timeline.Entry) bool {
-		return strings.Contains(e.Detail, "shown by the provider's API and not signed")
+		return strings.Contains(e.Detail, "read from the provider's API and not signed")
 	}) {
-		t.Errorf("the evidence does not say how it came: %+v, %v", shown.Timeline, err)
+		t.Errorf("the evidence does not contain the way of arrival: %+v, %v", shown.Timeline, err)
 	}
-	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions`); !slices.Equal(got, []string{"file-gaps stripe ada"}) {
+	if got := r.rows(`select action || ' ' || target || ' ' || actor from operator_actions`); !slices.Equal(got, []string{"backfill stripe ada"}) {
 		t.Errorf("audit trail %q", got)
 	}
 }
 
-// An event has come if its snapshot or its thin form was delivered, to whichever endpoint. A search at the endpoint of
-// either form finds the event that came in neither, and files it once.
+// An event was received if its snapshot or its thin form was delivered to any endpoint. A search at the endpoint of
+// either form finds an event that was delivered in neither form, and stores it once.
 func TestGaps_ThinEvents_EitherFormCounts(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -143,7 +144,7 @@ func TestGaps_ThinEvents_EitherFormCounts(t *testing.T) {
 			r.receive(thin[i])
 		}
 	}
-	search := func(ofThin bool) *operator.GapReport {
+	search := func(ofThin bool) *sources.GapReport {
 		g := r.gaps()
 		g.Thin = ofThin
 		report, err := g.Find(t.Context(), at.Add(-time.Hour), time.Now())
@@ -159,7 +160,7 @@ func TestGaps_ThinEvents_EitherFormCounts(t *testing.T) {
 	if got := missing(report); !slices.Equal(got, []string{thin[lost].ID}) || report.Listed != events {
 		t.Errorf("thin events missing: %v of %d, want %s", got, report.Listed, thin[lost].ID)
 	}
-	r.says("ada", operator.VerbFileGaps, "stripe", "the ingress was away", operator.Args{Found: report})
+	r.says("ada", sources.Backfill.Name, "stripe", "the ingress was away", decide.Args{Found: report})
 	r.status(thin[lost], receipt.Processed)
 	for _, ofThin := range []bool{false, true} {
 		if again := search(ofThin); len(again.Missing) != 0 {
@@ -176,7 +177,8 @@ func TestGaps_ThinEvents_EitherFormCounts(t *testing.T) {
 	}
 }
 
-// Stripe keeps 30 days: what was asked for before is said, and not taken for "no gap".
+// Stripe lists events of the last 30 days. If the requested period is longer, the output reports that instead of "no
+// gap".
 func TestGaps_OlderThanStripeKeeps_Said(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -184,7 +186,7 @@ func TestGaps_OlderThanStripeKeeps_Said(t *testing.T) {
 	r.tell(old)
 	report := r.find(time.Now().AddDate(0, 0, -60))
 	if len(report.Missing) != 0 || report.KeptSince == nil || !report.From.Equal(*report.KeptSince) || time.Since(report.From) > 31*24*time.Hour {
-		t.Errorf("report %+v, want it to begin 30 days ago and to say so", report)
+		t.Errorf("report %+v, want it to begin 30 days ago and to contain a note", report)
 	}
 	if _, err := r.gaps().Find(t.Context(), time.Now().AddDate(0, 0, -60), time.Now().AddDate(0, 0, -40)); err == nil || !strings.Contains(err.Error(), "30 days") {
 		t.Errorf("all of it is too old: %v", err)

@@ -22,7 +22,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/stripe"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -475,7 +474,7 @@ func (k *knows) judgeNews(before, now []string) (wrong []string) {
 	for _, line := range now {
 		kind, rest, _ := strings.Cut(line, " ")
 		object, status, _ := strings.Cut(rest, " ")
-		_, says, _ := strings.Cut(kind, ".")
+		says := kind[strings.LastIndexByte(kind, '.')+1:]
 		var seen []string
 		for _, e := range k.seen[object] {
 			seen = append(seen, e.is)
@@ -485,7 +484,7 @@ func (k *knows) judgeNews(before, now []string) (wrong []string) {
 			wrong = append(wrong, line+" twice")
 		case !slices.Contains(seen, says):
 			wrong = append(wrong, line+" though it was not seen so")
-		case strings.HasPrefix(kind, "dispute.") && seen[len(seen)-1] != status:
+		case strings.HasPrefix(kind, "billing.dispute.") && seen[len(seen)-1] != status:
 			wrong = append(wrong, line+" though it is "+seen[len(seen)-1])
 		}
 		before = append(slices.Clip(before), line)
@@ -528,7 +527,7 @@ select key from effects where kind in ('action-required-notice', 'dunning-notice
 
 const moneyNewsSQL = `
 select concat_ws(' ', type, coalesce(data->>'refund', data->>'dispute'), data->>'status') from outbox
- where account = any($1) and (type like 'refund.%' or type like 'dispute.%') order by id`
+ where account = any($1) and (type like 'billing.refund.%' or type like 'billing.dispute.%') order by id`
 
 const fetchedSQL = `
 select data->'Subscription'->>'Status' from facts where origin = 'fetched' and kind = 'subscription_seen' and event_id like 'fetched:evt_' || $1 || '\_%'`
@@ -658,9 +657,9 @@ func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 		}
 		switch {
 		case e.is == "succeeded" || e.is == "failed":
-			moved[e.money+" "+e.is], once["refund."+e.is+" "+e.money] = true, true
+			moved[e.money+" "+e.is], once["billing.refund."+e.is+" "+e.money] = true, true
 		case e.is != "" && e.is != "pending":
-			once["dispute."+e.is+" "+e.money] = true
+			once["billing.dispute."+e.is+" "+e.money] = true
 		}
 		for _, m := range e.moved {
 			moved[m] = true
@@ -691,14 +690,14 @@ func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 		case "access.changed":
 			v, _ := e.Body["version"].(float64)
 			if v <= version {
-				r.Errorf("%s: told version %v after %v", l.seed, v, version)
+				r.Errorf("%s: published version %v after %v", l.seed, v, version)
 			}
 			version = v
-		case "subscription.ended":
+		case "billing.subscription.ended":
 			ended = true
-		case "subscription.changed":
+		case "billing.subscription.changed":
 			if ended {
-				r.Errorf("%s: told that the subscription has changed after it had ended", l.seed)
+				r.Errorf("%s: published a change of the subscription after its end", l.seed)
 			}
 		default:
 			what := fmt.Sprintf("%s %v%v", types[e.Key], e.Body["refund"], e.Body["dispute"])
@@ -706,7 +705,7 @@ func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 		}
 	}
 	if len(once) > 0 {
-		r.Errorf("%s: nobody was told of %q\nwhat happened was %s", l.seed, slices.Sorted(maps.Keys(once)), l)
+		r.Errorf("%s: not published: %q\nthe history was %s", l.seed, slices.Sorted(maps.Keys(once)), l)
 	}
 	workspace, state := of("workspaces"), "never there"
 	if len(workspace) > 0 {
@@ -719,7 +718,7 @@ func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 		r.Errorf("%s: the subscription is %q, want %q\nwhat happened was %s", l.seed, got, l.wantSubscription(keyed), l)
 	}
 	if held := r.rows(`select target_version::text from accounts where id = $1`, account); !slices.Equal(held, []string{fmt.Sprint(version)}) {
-		r.Errorf("%s: told last of version %v, and it is %v", l.seed, version, held)
+		r.Errorf("%s: published version %v last, want %v", l.seed, version, held)
 	}
 }
 
@@ -731,11 +730,11 @@ func (r *rig) rebuild() (lines []string) {
 		r.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(r.Context())) }()
-	found, err := rebuild.Check(r.Context(), conn, billing.Scope{}, process.BillingPolicy(r.Config), time.Time{}, nil)
+	found, err := rebuild.Check(r.Context(), conn, rebuild.Request{Rules: process.BillingPolicy(r.Config)}, nil)
 	if err != nil {
 		r.Fatal(err)
 	}
-	for _, d := range found {
+	for _, d := range found.Rows {
 		lines = append(lines, fmt.Sprintf("%s: %v, folded %v", d, d.Stored, d.Computed))
 	}
 	return lines

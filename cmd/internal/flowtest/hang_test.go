@@ -10,23 +10,21 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// A sink that hangs holds its places and nothing else: every other effect of the same events is done, and every event
-// is delivered to the consumer, while not one of the hanging requests has ended.
+// A sink that hangs occupies only its own slots: every other effect of the same events is done, and every event is
+// delivered to the destination while all requests to the sink are still open.
 func TestHangingSink_TakesNothingFromOthers(t *testing.T) {
 	t.Parallel()
-	crm := newConsumer(t)
+	crm := newDestination(t)
 	r := newRig(t, func(c *config.Config) {
-		relaying(t, c, map[string]*consumer{"crm": crm})
-		stripe := c.Sources["stripe"]
-		stripe.Relay = []string{"crm"}
-		c.Sources["stripe"] = stripe
+		relaying(t, c, map[string]*destination{"crm": crm})
+		relay(c, "stripe", "crm")
 		neverHasty(c)
-		to := c.Consumers["crm"]
-		to.Timeout = c.Sinks.Finance.Timeout
-		c.Consumers["crm"] = to
+		to := c.Destinations["crm"]
+		to.Timeout = c.Sinks["finance"].Timeout
+		c.Destinations["crm"] = to
 	})
 	r.fault(`{"service":"finance","next":1000,"mode":"hang_after_accept"}`)
-	const invoices = 70 // more than what was shared by all sinks
+	const invoices = 70 // more than the slots that all sinks once shared
 	for i := range invoices {
 		r.receive(purchase(t, fmt.Sprintf("hang-%s-%d", uuid.NewString()[:8], i), "invoice.paid", "starter"))
 	}
@@ -37,14 +35,15 @@ func TestHangingSink_TakesNothingFromOthers(t *testing.T) {
 		r.until(kind+" is done of every event", func() bool { return done(kind) == invoices })
 	}
 	if crm.calls() != invoices {
-		t.Errorf("the consumer was called %d times, want %d", crm.calls(), invoices)
+		t.Errorf("the destination was called %d times, want %d", crm.calls(), invoices)
 	}
-	if hanging, ended := len(r.journal("finance")), done("finance-export"); hanging != r.Config.Sinks.Finance.Places || ended != 0 {
-		t.Errorf("finance has %d requests, of which %d have ended; want %d hanging", hanging, ended, r.Config.Sinks.Finance.Places)
+	if hanging, ended := len(r.journal("finance")), done("finance-export"); hanging != r.Config.Sinks["finance"].MaxConcurrency || ended != 0 {
+		t.Errorf("finance has %d requests, of which %d have ended; want %d hanging", hanging, ended, r.Config.Sinks["finance"].MaxConcurrency)
 	}
 }
 
-// neverHasty has every sink wait longer than a test takes: on a crowded machine a mail in time is late, and then in doubt.
+// neverHasty gives every sink a longer timeout than a test, because on a busy machine an e-mail can exceed a short
+// timeout and become uncertain.
 func neverHasty(c *config.Config) {
-	c.Sinks.Finance.Timeout, c.Sinks.Email.Timeout, c.Sinks.Workspaces.Timeout = 3*time.Minute, 3*time.Minute, 3*time.Minute
+	c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout, c.Sinks["workspaces"].Timeout = 3*time.Minute, 3*time.Minute, 3*time.Minute
 }

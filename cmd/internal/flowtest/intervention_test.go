@@ -18,13 +18,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// who and why are what a person tells Temporal.
+// who and why are the identity and reason that a person passes to Temporal.
 const (
 	interferer = "ada@laptop"
 	interfered = "customer called"
 )
 
-// timelineOf are the entries of an event's timeline that have this word.
+// timelineOf returns the details of an event's timeline entries of this kind.
 func (r *rig) timelineOf(eventID, what string) (details []string) {
 	r.Helper()
 	event, err := timeline.Show(r.Context(), r.Pool, r.rows(`select id::text from receipts where event_id = $1`, eventID)[0])
@@ -39,8 +39,8 @@ func (r *rig) timelineOf(eventID, what string) (details []string) {
 	return details
 }
 
-// A run that somebody cancels in Temporal parks by itself, and says who did that and why: in Temporal's list, on the
-// receipt and, when it has gone on, still in the timeline.
+// A run that a person cancels in Temporal parks, and shows the person and the reason: in Temporal's list, on the
+// receipt and, after it has continued, in the timeline.
 func TestIntervention_Cancelled_ByWhomAndWhy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -70,7 +70,7 @@ func TestIntervention_Cancelled_ByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// A run that somebody terminates can say nothing any more. The search for lost runs says it, within a minute.
+// A run that a person terminates cannot report anything. The search for lost runs reports it within a minute.
 func TestIntervention_Terminated_ByWhomAndWhy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -94,9 +94,9 @@ func TestIntervention_Terminated_ByWhomAndWhy(t *testing.T) {
 		}
 		return mended == 1
 	})
-	const want = "needs_review run_ended: the run was terminated in Temporal by ada@laptop (customer called); "
+	const want = "needs_review run_terminated: the run was terminated in Temporal by ada@laptop (customer called); "
 	if got := r.rows(`select status || ' ' || reason from receipts`)[0]; !strings.HasPrefix(got, want) || !strings.Contains(got, "it was dead: effect_failed") {
-		t.Errorf("receipt is %q, want %q, and what it was before", got, want)
+		t.Errorf("receipt is %q, want %q, and its former reason", got, want)
 	}
 	if got := r.timelineOf(e.ID, "run-terminated"); !slices.Equal(got, []string{"in Temporal by ada@laptop: customer called"}) {
 		t.Errorf("timeline %q", got)
@@ -106,8 +106,8 @@ func TestIntervention_Terminated_ByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// A reset makes a run that says why it is there, whatever the first run had come to and wherever the reset leads. Who has
-// asked for it Temporal does not keep.
+// A reset creates a run that shows its reason, for any outcome of the first run and any reset point. Temporal does not
+// store the person who requested a reset.
 func TestIntervention_Reset_Why(t *testing.T) {
 	t.Parallel()
 	first := func(r *rig, id string) int64 {

@@ -12,7 +12,10 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	events "github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -20,13 +23,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// bulkRig is a rig with some events that are parked because finance is down, and is well again.
+// bulkRig is a rig with some parked events. They failed because the finance sink was down, and it works again.
 type bulkRig struct {
 	*rig
 	events []forge.Event
 }
 
-// financeNotFound is a wrong path at finance: nothing is refused, and trying by itself is over at once.
+// financeNotFound makes the finance sink answer 404, which is no refusal and ends the automatic retries.
 const financeNotFound = `{"service":"finance","status":404,"next":%d}`
 
 func newBulkRig(t *testing.T, parked int) *bulkRig {
@@ -46,37 +49,37 @@ func newBulkRig(t *testing.T, parked int) *bulkRig {
 	return b
 }
 
-// retry is a job about all that is dead.
-func (b *bulkRig) retry(rate float64) *operator.NewJob {
+// retry returns a job that retries all dead events.
+func (b *bulkRig) retry(rate float64) *decide.NewJob {
 	b.Helper()
-	chosen, err := operator.ChooseEvents(b.Context(), b.Pool, operator.Events{Filter: timeline.Filter{Status: "dead"}})
+	chosen, err := events.Choose(b.Context(), b.Pool, events.Filter{Filter: timeline.Filter{Status: "dead"}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &operator.NewJob{Job: job.Job{Action: workflows.UpdateRetry, Filter: map[string]string{"status": "dead"}, Rate: rate}, Chosen: chosen}
+	return &decide.NewJob{Job: job.Job{Action: workflows.UpdateRetry, Filter: map[string]string{"status": "dead"}, Rate: rate}, Chosen: chosen}
 }
 
-// start has ada start a job.
-func (b *bulkRig) start(id string, j *operator.NewJob) (*operator.Answer, error) {
-	return b.operator().Decide(b.Context(), operator.Decision{
-		Verb: operator.VerbStartJob, Target: id, Request: id, Who: "ada", Why: "finance is back", Args: operator.Args{Found: j},
+// start starts a job as ada.
+func (b *bulkRig) start(id string, j *decide.NewJob) (*decide.Answer, error) {
+	return b.operator().Decide(b.Context(), decide.Decision{
+		Verb: jobs.Start.Name, Target: id, Request: id, Who: "ada", Why: "finance is back", Args: decide.Args{Found: j},
 	})
 }
 
-// mustStart starts a job that must be new.
-func (b *bulkRig) mustStart(id string, j *operator.NewJob) {
+// mustStart starts a job that must not exist yet.
+func (b *bulkRig) mustStart(id string, j *decide.NewJob) {
 	b.Helper()
 	if a, err := b.start(id, j); err != nil || a.Repeated {
 		b.Fatalf("start: %+v, %v", a, err)
 	}
 }
 
-// await waits until the job is as wanted.
-func (b *bulkRig) await(id, what string, is func(*operator.JobDetails) bool) (d *operator.JobDetails) {
+// await waits until the job's details satisfy the condition.
+func (b *bulkRig) await(id, what string, is func(*jobs.Details) bool) (d *jobs.Details) {
 	b.Helper()
 	b.until("the job is "+what, func() bool {
 		var err error
-		if d, err = b.operator().ShowJob(b.Context(), id, "", 100); err != nil {
+		if d, err = jobs.Show(b.Context(), b.operator(), id, "", 100); err != nil {
 			b.Fatal(err)
 		}
 		return is(d)
@@ -84,12 +87,12 @@ func (b *bulkRig) await(id, what string, is func(*operator.JobDetails) bool) (d 
 	return d
 }
 
-func state(s job.State) func(*operator.JobDetails) bool {
-	return func(d *operator.JobDetails) bool { return d.State == s }
+func state(s job.State) func(*jobs.Details) bool {
+	return func(d *jobs.Details) bool { return d.State == s }
 }
 
-// One of the events is decided about by hand before its turn: that is refused, with the reason, and no failure. The
-// request is sent twice, and is one job.
+// A person decides about one of the events before its turn in the job. The job's decision is then refused with a
+// reason, and is not counted as a failure. The request is sent twice and creates one job.
 func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 12)
@@ -125,7 +128,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	if n := b.done("finance"); n != 12 {
 		t.Errorf("finance has %d entries, want 12", n)
 	}
-	// The start, and each decision with who, why and the job, in one chain.
+	// The audit trail contains the start, and each decision with actor, reason and job, in one chain.
 	if got := b.rows(`select action || ' ' || count(*) from operator_actions where actor = 'ada' and reason like 'finance is back%' group by action order by 1`); fmt.Sprint(got) != "[retry 11 start-job 1]" {
 		t.Errorf("audit %v", got)
 	}
@@ -137,17 +140,18 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	}
 }
 
-// Tasks of one cause are closed each once, under the decider's name. One that was closed by hand meanwhile is refused.
+// Tasks of one cause are closed once each, in the name of the decider. A task that was closed by hand before is
+// refused.
 func TestJob_CloseTasks(t *testing.T) {
 	t.Parallel()
 	b := &bulkRig{rig: newRig(t, nil)}
 	b.exec(`insert into tasks (mode, kind, object, account, state, title, effect_key)
 		select m, 'unknown_price', a || ':price/1', a, 'open', 'say', '' from unnest(array['live', 'test']) m, unnest(array['acme', 'umbrella corp']) a`)
-	j := &operator.NewJob{Job: job.Job{Action: job.CloseTask, Filter: map[string]string{"kind": "unknown_price"}, Rate: 100}}
+	j := &decide.NewJob{Job: job.Job{Action: job.CloseTask, Filter: map[string]string{"kind": "unknown_price"}, Rate: 100}}
 	for _, object := range []string{"acme:price/1", "umbrella corp:price/1"} {
 		j.Others = append(j.Others, job.Item{Target: "live/unknown_price/" + object, Name: object})
 	}
-	b.says("bob", operator.VerbCloseTask, "acme:price/1", "is ours", operator.Args{Mode: "live"})
+	b.says("bob", task.Close.Name, "acme:price/1", "is ours", decide.Args{Mode: "live"})
 	id := "close-task-" + uuid.NewString()[:8]
 	b.mustStart(id, j)
 	d := b.await(id, "finished", state(job.Finished))
@@ -178,11 +182,11 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	id := "retry-" + uuid.NewString()[:8]
 	j := b.retry(2)
 	b.mustStart(id, j)
-	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 2 })
-	bob := func(verb, why, request string) (*operator.Answer, error) {
-		return b.operator().Decide(t.Context(), operator.Decision{Verb: verb + "-job", Target: id, Who: "bob", Why: why, Request: request})
+	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 2 })
+	bob := func(verb, why, request string) (*decide.Answer, error) {
+		return b.operator().Decide(t.Context(), decide.Decision{Verb: verb + "-job", Target: id, Who: "bob", Why: why, Request: request})
 	}
-	stateOf := func(a *operator.Answer) job.State { return a.Result.(*job.Job).State }
+	stateOf := func(a *decide.Answer) job.State { return a.Result.(*job.Job).State }
 	if got, err := bob("pause", "finance complains", "one"); err != nil || got.Repeated {
 		t.Fatal(got, err)
 	}
@@ -212,9 +216,9 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := bob("pause", "finance complains", "one"); err != nil || !got.Repeated || stateOf(got) != job.Running {
-		t.Errorf("repeated once it goes on: %+v, %v", got, err)
+		t.Errorf("repeated while it runs: %+v, %v", got, err)
 	}
-	b.await(id, "going on", func(d *operator.JobDetails) bool { return d.Done > paused.Done })
+	b.await(id, "going on", func(d *jobs.Details) bool { return d.Done > paused.Done })
 	if _, err := bob("cancel", "enough", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +230,7 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if d.Left() == 0 || d.Done+d.Left() != 10 || d.StateNote != "cancelled by bob: enough" {
 		t.Errorf("job %+v", d.Job)
 	}
-	// What was not begun is as it was.
+	// Items that were not started are unchanged.
 	if n := b.rows(`select count(*)::text from receipts where status = 'dead'`); n[0] != fmt.Sprint(d.Left()) {
 		t.Errorf("%s events are dead, want %d", n[0], d.Left())
 	}
@@ -243,19 +247,19 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	}
 }
 
-// The run was ended in Temporal. Resume starts another, which goes on where that one was.
+// The run was terminated in Temporal. Resume starts another run, which continues with the remaining items.
 func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 6)
 	id := "retry-" + uuid.NewString()[:8]
 	j := b.retry(2)
 	b.mustStart(id, j)
-	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 1 })
+	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 1 })
 	workflowID := workflows.JobInput{ID: id}.WorkflowID()
 	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	b.says("ada", "resume-job", id, "its run was ended", operator.Args{})
+	b.says("ada", "resume-job", id, "its run was ended", decide.Args{})
 	d := b.await(id, "finished", state(job.Finished))
 	if d.Done != 6 || d.Refused != 0 || d.Failed != 0 {
 		t.Errorf("job %+v: %+v", d.Job, d.List)
@@ -268,8 +272,8 @@ func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	}
 }
 
-// The command dies between the commit of the job and the start of its run: a worker starts it, by itself and once. A run
-// that somebody has terminated since is not started again.
+// The command is killed between the commit of the job and the start of its run. A worker starts the run once. It does
+// not restart a run that was terminated later.
 func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 3)
@@ -286,33 +290,33 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	if _, err := b.eyes.Exec(t.Context(), `update jobs set created_at = created_at - interval '1 minute'`); err != nil {
 		t.Fatal(err)
 	}
-	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 1 })
+	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 1 })
 	workflowID := workflows.JobInput{ID: id}.WorkflowID()
 	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.operator().SweepJobs(t.Context()); err != nil {
+	if err := jobs.Sweep(t.Context(), b.operator()); err != nil {
 		t.Fatal(err)
 	}
 	run, err := b.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
 	if err != nil || run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED {
 		t.Errorf("after it was terminated: %v, %v", run.GetWorkflowExecutionInfo().GetStatus(), err)
 	}
-	b.says("ada", "resume-job", id, "go on", operator.Args{})
+	b.says("ada", "resume-job", id, "go on", decide.Args{})
 	b.await(id, "finished", state(job.Finished))
 	if n := b.done("finance"); n != 3 {
 		t.Errorf("finance has %d entries, want 3", n)
 	}
 }
 
-// Cancelling the run in Temporal, whose button is there, cancels the job, and says who did not say more.
+// Cancelling the run in Temporal cancels the job, with the Temporal user as the actor.
 func TestJob_RunCancelledInTemporal_JobCancelled(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 5)
 	id := "retry-" + uuid.NewString()[:8]
 	j := b.retry(0.2)
 	b.mustStart(id, j)
-	b.await(id, "under way", func(d *operator.JobDetails) bool { return d.Done >= 1 })
+	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 1 })
 	workflowID := workflows.JobInput{ID: id}.WorkflowID()
 	if err := b.Temporal.CancelWorkflow(t.Context(), workflowID, ""); err != nil {
 		t.Fatal(err)
@@ -329,7 +333,7 @@ func TestJob_RunCancelledInTemporal_JobCancelled(t *testing.T) {
 	}
 }
 
-// The rate is held.
+// The job does not exceed its rate.
 func TestJob_Rate(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 6)

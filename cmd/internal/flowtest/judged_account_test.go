@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Stories of whose something is, of modes and of connected accounts, and of deliveries that are missing or come late.
+// Stories about the account of an object, about modes and connected accounts, and about missing or late deliveries.
 func TestJudged_Accounts(t *testing.T) {
 	t.Parallel()
 	pro := lines(line("pro", 2000))
 	week := func(id string, edits ...edit) happening {
 		return bill("paid", 0, id, lines(line("week", 1500, soldOnce, during(0, 0))), append([]edit{ofNone("")}, edits...)...)
 	}
-	judge(t, []judged{
+	stage{}.judgeBoth(t, []judged{
 		{
 			name: "a session names another account than its subscription does: its own metadata.account, before the session; the session links the customer, and what is the customer's moves",
 			ago:  4 * aDay,
@@ -23,7 +23,7 @@ func TestJudged_Accounts(t *testing.T) {
 			want: []string{
 				"sub_1: acme active enterprise 1", "sub_1 grants enterprise 1", "acme: active enterprise 1 +audit-log,sso", "cs_1: umbrella complete paid 1500",
 				"sub_2: umbrella active starter 1", "sub_2 grants starter 1", "in_9: umbrella paid 1500", "in_9 grants pro 1 until 7d", "umbrella: active pro 1",
-				"booked payment in_9 1500 usd", "mailed receipt-email in_9", "told invoice.paid in_9",
+				"booked payment in_9 1500 usd", "mailed receipt-email in_9", "told billing.invoice.paid in_9",
 			},
 		},
 		{
@@ -36,7 +36,7 @@ func TestJudged_Accounts(t *testing.T) {
 			want: []string{
 				"sub_1: hooli active pro 1", "sub_1 grants pro 1", "hooli: active pro 1", "in_1: hooli paid 2000", "cs_1: umbrella complete paid 1500",
 				"cs_9: umbrella complete paid 1500", "cs_9 grants pro 1 until 7d", "umbrella: active pro 1", "booked payment in_1 2000 usd", "booked payment cs_9 1500 usd",
-				"mailed receipt-email in_1", "mailed order-email cs_9", "told invoice.paid in_1", "told checkout.completed cs_9",
+				"mailed receipt-email in_1", "mailed order-email cs_9", "told billing.invoice.paid in_1", "told billing.checkout.completed cs_9",
 			},
 		},
 		{
@@ -47,7 +47,7 @@ func TestJudged_Accounts(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: umbrella active pro 1", "sub_1 grants pro 1", "umbrella: active pro 1", "cs_1: umbrella complete paid 1500", "in_9: acme paid 1500",
-				"in_9 grants pro 1 until 7d", "acme: active pro 1", "booked payment in_9 1500 usd", "mailed receipt-email in_9", "told invoice.paid in_9",
+				"in_9 grants pro 1 until 7d", "acme: active pro 1", "booked payment in_9 1500 usd", "mailed receipt-email in_9", "told billing.invoice.paid in_9",
 			},
 		},
 		{
@@ -59,7 +59,7 @@ func TestJudged_Accounts(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: umbrella active pro 1", "sub_1 grants pro 1", "in_9: umbrella paid 1500", "in_9 grants pro 1 until 7d", "umbrella: active pro 2",
-				"sub_2: acme active starter 2", "sub_2 grants starter 2", "acme: active starter 2", "booked payment in_9 1500 usd", "mailed receipt-email in_9", "told invoice.paid in_9",
+				"sub_2: acme active starter 2", "sub_2 grants starter 2", "acme: active starter 2", "booked payment in_9 1500 usd", "mailed receipt-email in_9", "told billing.invoice.paid in_9",
 			},
 		},
 		{
@@ -72,7 +72,7 @@ func TestJudged_Accounts(t *testing.T) {
 			want: []string{
 				"sub_1: umbrella active pro 1", "sub_1 grants pro 1", "umbrella: active pro 1", "in_1: umbrella paid 2000", "pi_1: umbrella in_1 2000 refunded 500", "re_1: umbrella succeeded 500",
 				"sub_2: acme active starter 1", "sub_2 grants starter 1", "acme: active starter 1", "booked payment in_1 2000 usd", "booked refund re_1 500 usd",
-				"mailed receipt-email in_1", "told invoice.paid in_1", "told refund.succeeded re_1",
+				"mailed receipt-email in_1", "told billing.invoice.paid in_1", "told billing.refund.succeeded re_1",
 			},
 		},
 		{
@@ -92,7 +92,7 @@ func TestJudged_Accounts(t *testing.T) {
 				subscription("created", 0, "active", items(item("pro", 1)), nobodys, set("customer", nil), set("customer_account", "cus_7")),
 				bill("paid", 0, "in_1", pro, first, billOf("sub_1", ""), set("customer", nil), set("customer_account", "cus_7")),
 			},
-			want: []string{"sub_1: cus_7 active pro 1", "sub_1 grants pro 1", "cus_7: active pro 1", "in_1: cus_7 paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"},
+			want: []string{"sub_1: cus_7 active pro 1", "sub_1 grants pro 1", "cus_7: active pro 1", "in_1: cus_7 paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1"},
 		},
 		{
 			name: "live and test mode with the same names: two worlds",
@@ -101,7 +101,7 @@ func TestJudged_Accounts(t *testing.T) {
 				ended(1*aDay, items(item("enterprise", 1)), inTestMode),
 			},
 			want: []string{
-				"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "test sub_1: acme canceled enterprise 1", "test acme: suspended", "told subscription.ended sub_1",
+				"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "test sub_1: acme canceled enterprise 1", "test acme: suspended", "told billing.subscription.ended sub_1",
 			},
 		},
 		{
@@ -111,7 +111,7 @@ func TestJudged_Accounts(t *testing.T) {
 				bill("paid", 0, "in_2", pro, first, connected("acct_evil")), subscription("created", 0, "active", items(item("enterprise", 1)), called("sub_2"), connected("acct_evil")),
 			},
 			want: []string{
-				"sub_1: globex active pro 1", "sub_1 grants pro 1", "globex: active pro 1", "in_1: globex paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1",
+				"sub_1: globex active pro 1", "sub_1 grants pro 1", "globex: active pro 1", "in_1: globex paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1",
 				"ignored account_not_mapped", "task unknown_account acct_evil open",
 			},
 		},
@@ -124,7 +124,7 @@ func TestJudged_Accounts(t *testing.T) {
 				subscription("created", 0, "incomplete", items(item("pro", 1)), twin("late1")),
 			},
 			want: []string{
-				"sub_1: acme canceled pro 1", "acme: suspended", "in_1: acme paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1", "told subscription.ended sub_1",
+				"sub_1: acme canceled pro 1", "acme: suspended", "in_1: acme paid 2000", "booked payment in_1 2000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1", "told billing.subscription.ended sub_1",
 			},
 			letters: []string{"subscription-ended sub_1"},
 		},
@@ -136,8 +136,8 @@ func TestJudged_Accounts(t *testing.T) {
 				attempt(3, 20*aDay, "in_2", pro),
 			},
 			want: []string{
-				"sub_1: acme past_due pro 1", "sub_1 grants pro 1 until 31d", "acme: suspended", "in_2: acme open 0", "told payment.failed in_2 1", "told payment.failed in_2 3",
+				"sub_1: acme past_due pro 1", "sub_1 grants pro 1 until 31d", "acme: suspended", "in_2: acme open 0", "told billing.payment.failed in_2 1", "told billing.payment.failed in_2 3",
 			},
 		},
-	}, nil)
+	})
 }

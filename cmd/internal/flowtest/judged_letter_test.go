@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Stories of letters: what a customer is told, on the day on which it is true.
+// Stories about e-mails: their content, and the day on which they are sent.
 func TestJudged_Letters(t *testing.T) {
 	t.Parallel()
 	pro := lines(line("pro", 2000))
@@ -34,7 +34,7 @@ func TestJudged_Letters(t *testing.T) {
 			events: []happening{
 				active, bill("finalized", 0, "in_1", pro, first, dueIn(14)), bill("overdue", 14*aDay, "in_1", pro, first, dueIn(14)),
 			},
-			want: begun("told payment.failed in_1 0"), letters: []string{"action-required in_1:0"},
+			want: begun("told billing.payment.failed in_1 0"), letters: []string{"action-required in_1:0"},
 		},
 		{
 			name: "the first payment is a bank debit that fails after days, while the subscription was active: told",
@@ -42,7 +42,7 @@ func TestJudged_Letters(t *testing.T) {
 			events: []happening{
 				active, bill("finalized", 0, "in_1", pro, first), attempt(1, 5*aDay, "in_1", pro, first),
 			},
-			want: begun("told payment.failed in_1 1"), letters: []string{"action-required in_1:1"},
+			want: begun("told billing.payment.failed in_1 1"), letters: []string{"action-required in_1:1"},
 		},
 		{
 			name: "an attempt and its due reminder are news of long ago: one letter, in every order",
@@ -52,7 +52,7 @@ func TestJudged_Letters(t *testing.T) {
 				subscription("updated", aDay, "past_due", items(item("pro", 1)), was("status", "active")), attempt(2, 4*aDay, "in_1", pro),
 			},
 			want: []string{"sub_1: acme past_due pro 1", "sub_1 grants pro 1 until 22d", "acme: active pro 1", "in_1: acme open 0",
-				"told payment.failed in_1 1", "told payment.failed in_1 2"},
+				"told billing.payment.failed in_1 1", "told billing.payment.failed in_1 2"},
 			letters: []string{"action-required in_1:1"},
 		},
 		{
@@ -72,7 +72,7 @@ func TestJudged_Letters(t *testing.T) {
 				bill("paid", 0, "in_1", lines(line("pro", 0)), first),
 				subscription("trial_will_end", 11*aDay, "trialing", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("cancel")),
 			},
-			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 0", "told invoice.paid in_1"},
+			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 0", "told billing.invoice.paid in_1"},
 			letters: []string{"trial-ending sub_1 14d"}, subjects: []string{"Your trial is about to end: add a payment method"},
 		},
 		{
@@ -82,7 +82,7 @@ func TestJudged_Letters(t *testing.T) {
 				active, bill("paid", 0, "in_1", pro, first), subscription("updated", 10*aDay, "past_due", items(item("pro", 1)), was("status", "active")),
 			},
 			want: []string{"sub_1: acme past_due pro 1", "sub_1 grants pro 1 until 31d", "acme: active pro 1", "in_1: acme paid 2000",
-				"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"},
+				"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1"},
 			letters: []string{"access-ending sub_1 31d"},
 		},
 		{
@@ -94,7 +94,7 @@ func TestJudged_Letters(t *testing.T) {
 				subscription("updated", 14*aDay, "paused", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("pause"), was("status", "trialing")),
 				subscription("paused", 14*aDay, "paused", items(item("pro", 1)), set("trial_end", at0(14*aDay)), without("pause")),
 			},
-			want:    []string{"sub_1: acme paused pro 1", "acme: suspended", "in_1: acme paid 0", "told invoice.paid in_1"},
+			want:    []string{"sub_1: acme paused pro 1", "acme: suspended", "in_1: acme paid 0", "told billing.invoice.paid in_1"},
 			letters: []string{"access-ended acme:v2"}, subjects: []string{"Your access has ended"},
 		},
 		{
@@ -106,14 +106,14 @@ func TestJudged_Letters(t *testing.T) {
 				subscription("updated", 24*aDay, "unpaid", items(item("pro", 1)), was("status", "past_due")),
 			},
 			want: []string{"sub_1: acme unpaid pro 1", "sub_2: acme active starter 1", "sub_2 grants starter 1", "acme: active starter 1", "in_1: acme paid 2000",
-				"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"},
+				"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1"},
 			letters: []string{},
 		},
 	}, nil)
 }
 
-// A contract for a year names its end from the start. Whichever event of the sign-up comes first, the customer gets a
-// receipt, and no letter that the subscription has changed; that the end is moved is told.
+// A contract for one year has an end date from the start. In every order of the sign-up events, the customer gets a
+// receipt and no e-mail about a changed subscription. A later change of the end date is sent.
 func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
 	t.Parallel()
 	until := func(days int) edit { return set("cancel_at", at0(time.Duration(days)*aDay)) }
@@ -124,7 +124,7 @@ func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
 	moved := subscription("updated", 10*aDay, "active", items(item("pro", 3)), was("cancel_at", at0(365*aDay)), until(200))
 	want := func(more ...string) []string {
 		return append([]string{"sub_1: acme active pro 3", "acme: active pro 3", "in_1: acme paid 6000", "booked payment in_1 6000 usd",
-			"mailed receipt-email in_1", "told invoice.paid in_1"}, more...)
+			"mailed receipt-email in_1", "told billing.invoice.paid in_1"}, more...)
 	}
 	var cases []judged
 	for _, order := range permutations(len(signup)) {
@@ -133,7 +133,7 @@ func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
 			events = append(events, signup[n])
 		}
 		version := 2
-		if order[0] == 1 { // the invoice has told of no end
+		if order[0] == 1 { // the invoice did not contain the end
 			version = 3
 		}
 		for _, old := range []bool{false, true} {
@@ -147,12 +147,13 @@ func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
 	judge(t, cases, nil)
 }
 
-// A switch by a new subscription, the old one deleted a second later: whichever event comes first, the customer, who has
-// just upgraded, is not told that a subscription has ended. Who has ended it and goes is told, once that has settled.
+// A customer switches plans with a new subscription, and the old one is deleted a second later. In every order of the
+// events, no e-mail reports the end of a subscription. A customer who really ends the subscription gets the e-mail
+// after email.delay.
 func TestJudged_Letters_Switch_NoEndIsTold(t *testing.T) {
 	t.Parallel()
-	const settle = 5 * time.Second // both events are folded by then, on a busy machine, too
-	r := newRig(t, func(c *config.Config) { c.Mail.Settle = settle })
+	const settle = 5 * time.Second // long enough to fold both events on a busy machine
+	r := newRig(t, func(c *config.Config) { c.Email.Delay = settle })
 	story := []happening{
 		subscription("created", 0, "active", items(item("starter", 1))), bill("paid", 0, "in_1", lines(line("starter", 900)), first),
 		subscription("created", 10*aDay, "active", items(item("pro", 1)), called("sub_2")), ended(10*aDay+time.Second, items(item("starter", 1))),
@@ -190,11 +191,11 @@ func TestJudged_Letters_Switch_NoEndIsTold(t *testing.T) {
 		}
 	}
 	if want := []string{"acme" + tags["it ends"]}; !slices.Equal(told, want) {
-		t.Errorf("the end was told to %q, want %q", told, want)
+		t.Errorf("the end was e-mailed to %q, want %q", told, want)
 	}
 }
 
-// With policy.end: period_end.
+// With policy.on_subscription_end: period_end.
 func TestJudged_Letters_PeriodEnd(t *testing.T) {
 	t.Parallel()
 	pro := lines(line("pro", 2000))
@@ -205,12 +206,12 @@ func TestJudged_Letters_PeriodEnd(t *testing.T) {
 			subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", pro, first), ended(5*aDay, items(item("pro", 1))),
 		},
 		want: []string{"sub_1: acme canceled pro 1", "sub_1 grants pro 1 until 30d", "acme: active pro 1", "in_1: acme paid 2000",
-			"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1", "told subscription.ended sub_1"},
+			"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1", "told billing.subscription.ended sub_1"},
 		letters: []string{"access-ending sub_1 30d"},
-	}}, func(c *config.Config) { c.Policy.End = "period_end" })
+	}}, func(c *config.Config) { c.Policy.OnSubscriptionEnd = "period_end" })
 }
 
-// without says what becomes of a trial that has no payment method.
+// without sets the behavior of a trial without a payment method.
 func without(behavior string) edit {
 	return set("trial_settings", payload{"end_behavior": payload{"missing_payment_method": behavior}})
 }

@@ -7,20 +7,21 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// Stories of one-off invoices, and of credits that pay a part of another invoice.
+// Stories about one-off invoices, and about credits that pay a part of another invoice.
 func TestJudged_OneOffsAndCredits(t *testing.T) {
 	t.Parallel()
 	adHoc := func(event string, at time.Duration, more ...payload) happening {
 		return bill(event, at, "in_9", append(lines(line("1AdHoc", 50000, soldOnce, during(aDay, aDay))), more...), ofNone(""),
 			set("collection_method", "send_invoice"), set("due_date", at0(15*aDay)))
 	}
-	// laterPaid is a one-off invoice of a price that exists for this line alone, paid four days after it was sent.
+	// laterPaid returns a one-off invoice with a price that exists only for this line. It is paid four days after it
+	// was sent.
 	laterPaid := func(amount int, more ...payload) []happening {
 		return []happening{
 			adHoc("created", aDay, more...), adHoc("finalized", aDay, more...), chargeOf(5*aDay, "pi_9", amount), ties(5*aDay, "pi_9", "in_9", amount), adHoc("paid", 5*aDay, more...),
 		}
 	}
-	booked := []string{"booked payment in_9 50000 usd", "mailed receipt-email in_9", "told invoice.paid in_9"}
+	booked := []string{"booked payment in_9 50000 usd", "mailed receipt-email in_9", "told billing.invoice.paid in_9"}
 	setup := line("setup", 900, soldOnce, during(aDay, aDay))
 	yearly := func(event string, at time.Duration, edits ...edit) happening {
 		return bill(event, at, "in_3", lines(line("enterprise", 34800, ofSubscription("sub_2"), during(15*aDay, 380*aDay))),
@@ -35,7 +36,7 @@ func TestJudged_OneOffsAndCredits(t *testing.T) {
 		{
 			name:   "the same with a second line of a price that is not mapped",
 			events: boughtPro(laterPaid(50900, setup)...),
-			want:   hasPro("booked payment in_9 50900 usd", "mailed receipt-email in_9", "told invoice.paid in_9", "in_9: acme paid 50900"),
+			want:   hasPro("booked payment in_9 50900 usd", "mailed receipt-email in_9", "told billing.invoice.paid in_9", "in_9: acme paid 50900"),
 		},
 		{
 			name:   "the same of a customer without a subscription",
@@ -57,13 +58,13 @@ func TestJudged_OneOffsAndCredits(t *testing.T) {
 			want: []string{
 				"sub_1: acme canceled pro 1", "sub_2: acme active enterprise 1", "sub_2 grants enterprise 1", "acme: active enterprise 1 +audit-log,sso",
 				"in_1: acme paid 1000", "in_2: acme paid 0", "in_3: acme paid 32350", "booked payment in_1 1000 usd", "booked payment in_2 0 usd", "booked payment in_3 32350 usd",
-				"mailed receipt-email in_1", "mailed receipt-email in_3", "told invoice.paid in_1", "told invoice.paid in_2", "told invoice.paid in_3", "told subscription.ended sub_1", "task onboarding sub_2:enterprise open",
+				"mailed receipt-email in_1", "mailed receipt-email in_3", "told billing.invoice.paid in_1", "told billing.invoice.paid in_2", "told billing.invoice.paid in_3", "told billing.subscription.ended sub_1", "task onboarding sub_2:enterprise open",
 			},
 		},
 	})
 }
 
-// Stories of purchases that were taken back, whose earlier purchase ends without an event.
+// Stories about compensated purchases, after which an earlier purchase ends without an event.
 func TestJudged_TakenBackEarly(t *testing.T) {
 	t.Parallel()
 	year := bill("paid", 10*aDay, "in_2", lines(line("pro", 10000, prorated, during(10*aDay, 375*aDay))), set("billing_reason", "subscription_update"))
@@ -74,8 +75,8 @@ func TestJudged_TakenBackEarly(t *testing.T) {
 				subscription("updated", 10*aDay, "active", items(item("pro", 1, during(10*aDay, 375*aDay))), was("items", list(item("pro", 1)))), year,
 				chargeOf(10*aDay, "pi_2", 10000), ties(10*aDay, "pi_2", "in_2", 10000), refund("created", 11*aDay, "re_2", "succeeded", "pi_2", 10000),
 			),
-			want: hadPro("sub_1 grants pro 1 until 30d", "in_2: acme paid 10000", "booked payment in_2 10000 usd", "mailed receipt-email in_2", "told invoice.paid in_2", "pi_2: acme in_2 10000 refunded 10000",
-				"re_2: acme succeeded 10000", "booked refund re_2 10000 usd", "told refund.succeeded re_2"),
+			want: hadPro("sub_1 grants pro 1 until 30d", "in_2: acme paid 10000", "booked payment in_2 10000 usd", "mailed receipt-email in_2", "told billing.invoice.paid in_2", "pi_2: acme in_2 10000 refunded 10000",
+				"re_2: acme succeeded 10000", "booked refund re_2 10000 usd", "told billing.refund.succeeded re_2"),
 			letters: []string{"access-ended acme:v2"},
 		},
 	})

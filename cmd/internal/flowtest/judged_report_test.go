@@ -51,7 +51,7 @@ func reported(t *testing.T, name string) (story []happening) {
 	return story
 }
 
-// relativeTo returns a JSON value with the times of a story counted from its beginning.
+// relativeTo converts the times in a JSON value to times relative to the start of the story.
 func relativeTo(begun int64, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -82,34 +82,35 @@ func reportedPrices(c *config.Config) {
 	})
 }
 
-// The inputs of public fault reports end as the reports request, in every order and version.
+// The event sequences of public fault reports end in the state that the reports request, in every order and version.
 func TestJudged_Reports(t *testing.T) {
 	t.Parallel()
 	items, session := reported(t, "more-items-than-the-event-has"), reported(t, "session-captured-later")
-	bought := []string{"cs_1: acme complete paid 30000", "booked payment cs_1 30000 usd", "mailed order-email cs_1", "told checkout.completed cs_1"}
+	bought := []string{"cs_1: acme complete paid 30000", "booked payment cs_1 30000 usd", "mailed order-email cs_1", "told billing.checkout.completed cs_1"}
 	paidBack := append(bought[:4:4], "pi_1: acme 30000 refunded 30000", "ch_1:1: acme succeeded 30000", "booked refund ch_1:1 30000 usd",
-		"told refund.succeeded ch_1:1")
-	stage{tune: reportedPrices, then: settlePasses}.judge(t, []judged{
+		"told billing.refund.succeeded ch_1:1")
+	stage{tune: reportedPrices, then: settlePasses}.judgeBoth(t, []judged{
 		{
 			name: "a part of an open invoice is paid, and the rest on the fortieth day", ago: 41 * aDay, storm: true, basil: true, inParts: true,
 			events: reported(t, "part-of-an-open-invoice-is-not-booked"),
 			want: []string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 10000", "booked payment in_1 3000 usd",
-				"booked payment in_1 7000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"},
+				"booked payment in_1 7000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1"},
 			sums: []string{"acme usd 10000 tax 0"},
 		},
 		{
 			name: "40.00 of an open invoice are credited, and the attempt to collect the rest fails", ago: 34 * aDay, storm: true,
 			events:  reported(t, "letter-asks-too-much"),
-			want:    []string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme open 0", "cn_1: acme issued 0", "told payment.failed in_1 2"},
+			want:    []string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme open 0", "cn_1: acme issued 0", "told billing.payment.failed in_1 2"},
 			letters: []string{"action-required in_1:2"}, says: "Your payment of 60.00 USD",
 		},
 		{
 			name: "a session is completed with a card that is captured later, and refunded", ago: 4 * aDay, storm: true, old: true,
-			events: session,
-			want:   paidBack, sums: []string{"acme usd 0 tax 0"},
+			keyless: true, // no event has the refund object, so that the stand-in of Stripe's balance lacks it
+			events:  session,
+			want:    paidBack, sums: []string{"acme usd 0 tax 0"},
 		},
 		{
-			name: "the same, and the refund is the first event that reports the capture", ago: 4 * aDay, inOrder: true, old: true,
+			name: "the same, and the refund is the first event that reports the capture", ago: 4 * aDay, inOrder: true, old: true, keyless: true,
 			events: []happening{session[0], session[4], session[1], session[2], session[3]}, want: paidBack, sums: []string{"acme usd 0 tax 0"},
 		},
 		{
@@ -118,17 +119,17 @@ func TestJudged_Reports(t *testing.T) {
 			sums: []string{"acme usd 30000 tax 0"},
 		},
 		{
-			name: "a subscription of more items than an event has, without a key: the known part", storm: true,
+			name: "a subscription of more items than an event has, without a key: the known part", storm: true, keyless: true,
 			events: []happening{items[0], tell("customer.subscription.updated", aDay, items[0].object, was("description", "x"))}, want: []string{"sub_1: acme active pro 3", "sub_1 grants pro 3 audit-log", "acme: active pro 3 +audit-log", "task reconcile sub_1 open"},
 		},
 		{
 			name: "its suspension and its end need no items", storm: true,
-			events: items, want: []string{"sub_1: acme canceled pro 3", "acme: suspended", "told subscription.ended sub_1"},
+			events: items, want: []string{"sub_1: acme canceled pro 3", "acme: suspended", "told billing.subscription.ended sub_1"},
 		},
 	})
 }
 
-// An authorisation is not cash, also once policy.settle has passed.
+// An authorisation is not cash, even after policy.subscription_wait.
 func TestJudged_Reports_Authorised(t *testing.T) {
 	t.Parallel()
 	held := reported(t, "authorised-is-booked")
@@ -157,13 +158,15 @@ func TestJudged_Reports_Authorised(t *testing.T) {
 			known.want, known.sums = append(known.want, fmt.Sprintf("booked payment pi_1 %d usd", c.booked)), []string{fmt.Sprintf("acme usd %d tax 0", c.booked)}
 		}
 		unknown := judged{name: c.name + ", and nothing reports what it paid for", events: known.events, basil: true, want: []string{}, sums: []string{}}
+		unknown.keyless = c.booked > 0 // with a key, the sums differ from Stripe's balance by the captured amount
 		cases = append(cases, known, unknown)
 	}
-	stage{then: settlePasses}.judge(t, cases)
+	stage{then: settlePasses}.judgeBoth(t, cases)
 }
 
 // Each capture of a payment is cash that moved: a payment with several captures has an entry for each that was known, and
 // the entries add up to the captured amount in every order.
+// The stories have no key, because the stand-in of Stripe's API has one balance transaction per charge.
 func TestJudged_Reports_SeveralCaptures(t *testing.T) {
 	t.Parallel()
 	capture := func(at time.Duration, intent string, captured int, edits ...edit) happening {

@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The answer to a review concerns the object: whichever event asks, and in every order, it has the same consequence, and
-// the task of the review is closed.
+// The decision of a review applies to the object: for every event that opened it and in every order, the result is the
+// same and the task of the review is closed.
 func TestJudged_ReviewAnswered(t *testing.T) {
 	t.Parallel()
 	late := []happening{
@@ -23,15 +23,15 @@ func TestJudged_ReviewAnswered(t *testing.T) {
 	}
 	paidLate := []string{
 		"sub_1: acme canceled pro 1", "acme: suspended", "in_3: acme paid 700", "booked payment in_3 700 usd", "mailed receipt-email in_3",
-		"told invoice.paid in_3", "told subscription.ended sub_1", "task review in_3 done",
+		"told billing.invoice.paid in_3", "told billing.subscription.ended sub_1", "task review in_3 done",
 	}
 	voided := []happening{
 		subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 1*aDay, "in_2", lines(line("pro", 2000))),
 		ties(1*aDay, "pi_2", "in_2", 2000), bill("voided", 2*aDay, "in_2", lines(line("pro", 2000))),
 	}
 	paidAndVoid := []string{
-		"sub_1: acme active pro 1", "in_2: acme paid 2000", "booked payment in_2 2000 usd", "mailed receipt-email in_2", "told invoice.paid in_2",
-		"told invoice.closed in_2", "task review in_2 done",
+		"sub_1: acme active pro 1", "in_2: acme paid 2000", "booked payment in_2 2000 usd", "mailed receipt-email in_2", "told billing.invoice.paid in_2",
+		"told billing.invoice.closed in_2", "task review in_2 done",
 	}
 	rejected := func(invoice string, of []string, more ...string) []string {
 		return append(slices.Clone(of), append(more, "mailed correction-notice "+invoice, "task correction sub_1 open")...)
@@ -42,10 +42,10 @@ func TestJudged_ReviewAnswered(t *testing.T) {
 			continue
 		}
 		for _, c := range []judged{
-			{name: "paid after the end, and rejected", decide: operator.VerbReject, events: late, want: rejected("in_3", paidLate)},
-			{name: "paid after the end, and approved", decide: operator.VerbApprove, events: late, want: paidLate},
-			{name: "paid and voided, and rejected", decide: operator.VerbReject, events: voided, want: rejected("in_2", paidAndVoid, "acme: suspended")},
-			{name: "paid and voided, and approved", decide: operator.VerbApprove, events: voided, want: append(slices.Clone(paidAndVoid), "acme: active pro 1", "sub_1 grants pro 1")},
+			{name: "paid after the end, and rejected", decide: event.Reject.Name, events: late, want: rejected("in_3", paidLate)},
+			{name: "paid after the end, and approved", decide: event.Approve.Name, events: late, want: paidLate},
+			{name: "paid and voided, and rejected", decide: event.Reject.Name, events: voided, want: rejected("in_2", paidAndVoid, "acme: suspended")},
+			{name: "paid and voided, and approved", decide: event.Approve.Name, events: voided, want: append(slices.Clone(paidAndVoid), "acme: active pro 1", "sub_1 grants pro 1")},
 		} {
 			told := c.events
 			c.name, c.inOrder, c.events = fmt.Sprint(c.name, ", in the order ", order), true, nil
@@ -58,8 +58,8 @@ func TestJudged_ReviewAnswered(t *testing.T) {
 	judge(t, cases, nil)
 }
 
-// An entry that finance does not take before the answer is booked all the same: the cash has moved. Its event finds the
-// answer of the other one.
+// A review is decided while the finance sink rejects the entry. The entry is booked anyway, because the cash has moved.
+// The second event uses the decision of the first.
 func TestReview_RejectedByAnotherEvent_EntryIsStillBooked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -70,9 +70,9 @@ func TestReview_RejectedByAnotherEvent_EntryIsStillBooked(t *testing.T) {
 	tie := rename(t, purchase(t, seedOf(e), "invoice_payment.paid", "starter"), "evt_tie_"+uuid.NewString()[:8])
 	r.receive(tie)
 	r.status(tie, receipt.NeedsReview)
-	r.mustAsk(operator.VerbReject, tie)
+	r.mustAsk(event.Reject.Name, tie)
 	r.status(tie, receipt.Processed)
-	r.mustAsk(operator.VerbRetry, e)
+	r.mustAsk(event.Retry.Name, e)
 	r.status(e, receipt.Processed)
 	if got := r.booked(); !slices.Equal(got, []string{"payment"}) {
 		t.Errorf("booked %q, want the payment", got)

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// Stories of subscriptions: plans, seats, trials, pauses and ends.
+// Stories about subscriptions: plans, seats, trials, pauses and ends.
 func TestJudged_Subscriptions(t *testing.T) {
 	t.Parallel()
 	judge(t, []judged{
@@ -24,7 +24,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			want: []string{
 				"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 1000", "in_2: acme paid 1333",
 				"booked payment in_1 1000 usd", "booked payment in_2 1333 usd", "mailed receipt-email in_1", "mailed receipt-email in_2",
-				"told invoice.paid in_1", "told invoice.paid in_2",
+				"told billing.invoice.paid in_1", "told billing.invoice.paid in_2",
 			},
 			letters: []string{"subscription-changed sub_1:v2"},
 		},
@@ -39,7 +39,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			want: []string{
 				"sub_1: acme active pro 1", "sub_1 grants pro 1 until 34d", "acme: active pro 1", "in_1: acme paid 1000", "in_2: acme paid 1333",
 				"booked payment in_1 1000 usd", "booked payment in_2 1333 usd", "mailed receipt-email in_1", "mailed receipt-email in_2",
-				"told invoice.paid in_1", "told invoice.paid in_2",
+				"told billing.invoice.paid in_1", "told billing.invoice.paid in_2",
 			},
 		},
 		{
@@ -55,7 +55,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			want: []string{
 				"sub_1: acme active starter 1", "sub_1 grants starter 1", "acme: active starter 1", "in_1: acme paid 2000", "in_2: acme paid 1000",
 				"booked payment in_1 2000 usd", "booked payment in_2 1000 usd", "mailed receipt-email in_1", "mailed receipt-email in_2",
-				"told invoice.paid in_1", "told invoice.paid in_2",
+				"told billing.invoice.paid in_1", "told billing.invoice.paid in_2",
 			},
 		},
 		{
@@ -77,7 +77,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 				subscription("updated", 14*aDay, "paused", items(item("pro", 1)), set("trial_end", at0(14*aDay)), was("status", "trialing")),
 				subscription("paused", 14*aDay, "paused", items(item("pro", 1)), set("trial_end", at0(14*aDay))),
 			},
-			want: []string{"sub_1: acme paused pro 1", "acme: suspended", "in_1: acme paid 0", "told invoice.paid in_1"},
+			want: []string{"sub_1: acme paused pro 1", "acme: suspended", "in_1: acme paid 0", "told billing.invoice.paid in_1"},
 		},
 		{
 			name: "a paused trial is resumed and paid: granted again",
@@ -90,7 +90,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_2: acme paid 2000", "booked payment in_2 2000 usd",
-				"mailed receipt-email in_2", "told invoice.paid in_2",
+				"mailed receipt-email in_2", "told billing.invoice.paid in_2",
 			},
 		},
 		{
@@ -103,7 +103,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 				subscription("trial_will_end", 11*aDay, "trialing", items(item("pro", 1)), set("trial_end", at0(14*aDay))),
 				subscription("trial_will_end", 18*aDay, "trialing", items(item("pro", 1)), set("trial_end", at0(21*aDay))),
 			},
-			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 0", "told invoice.paid in_1"},
+			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 0", "told billing.invoice.paid in_1"},
 			letters: []string{"trial-ending sub_1 21d"},
 		},
 		{
@@ -129,7 +129,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_2: acme paid 2000", "booked payment in_2 2000 usd",
-				"mailed receipt-email in_2", "told invoice.paid in_2",
+				"mailed receipt-email in_2", "told billing.invoice.paid in_2",
 			},
 		},
 		{
@@ -160,7 +160,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			want: []string{
 				"sub_1: acme active pro 1", "sub_1 grants pro 1 audit-log until 34d", "acme: active pro 1 +audit-log", "in_1: acme paid 2000", "in_2: acme paid 300",
 				"booked payment in_1 2000 usd", "booked payment in_2 300 usd", "mailed receipt-email in_1", "mailed receipt-email in_2",
-				"told invoice.paid in_1", "told invoice.paid in_2",
+				"told billing.invoice.paid in_1", "told billing.invoice.paid in_2",
 			},
 		},
 		{
@@ -172,8 +172,8 @@ func TestJudged_Subscriptions(t *testing.T) {
 				ended(9*aDay, items(item("enterprise", 1)), called("sub_2")),
 			},
 			want: []string{
-				"sub_1: acme active starter 3", "sub_2: acme canceled enterprise 1", "sub_1 grants starter 3", "acme: active starter 3", "told subscription.ended sub_2",
-				"in_1: acme paid 3000", "booked payment in_1 3000 usd", "mailed receipt-email in_1", "told invoice.paid in_1",
+				"sub_1: acme active starter 3", "sub_2: acme canceled enterprise 1", "sub_1 grants starter 3", "acme: active starter 3", "told billing.subscription.ended sub_2",
+				"in_1: acme paid 3000", "booked payment in_1 3000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1",
 			},
 			letters: []string{},
 		},
@@ -190,7 +190,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			want: []string{
 				"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_1: acme paid 2000", "in_2: acme paid 18667",
 				"booked payment in_1 2000 usd", "booked payment in_2 18667 usd", "mailed receipt-email in_1", "mailed receipt-email in_2",
-				"told invoice.paid in_1", "told invoice.paid in_2",
+				"told billing.invoice.paid in_1", "told billing.invoice.paid in_2",
 			},
 		},
 		{
@@ -200,7 +200,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 				subscription("updated", 1*aDay, "active", items(item("pro", 1)), set("pause_collection", payload{"behavior": "void", "resumes_at": nil}), was("pause_collection", nil)),
 				bill("voided", 2*aDay, "in_2", lines(line("pro", 2000))),
 			},
-			want:    []string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_2: acme void 0", "told invoice.closed in_2"},
+			want:    []string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1", "in_2: acme void 0", "told billing.invoice.closed in_2"},
 			letters: []string{},
 		},
 		{
@@ -212,7 +212,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 				subscription("created", 8*aDay, "active", items(item("starter", 1)), called("sub_2")),
 			},
 			want: []string{
-				"sub_1: acme canceled pro 1", "sub_2: acme active starter 1", "sub_2 grants starter 1", "acme: active starter 1", "told subscription.ended sub_1",
+				"sub_1: acme canceled pro 1", "sub_2: acme active starter 1", "sub_2 grants starter 1", "acme: active starter 1", "told billing.subscription.ended sub_1",
 			},
 		},
 		{
@@ -240,7 +240,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 				subscription("updated", 1*aDay, "trialing", items(item("pro", 1)), set("trial_end", at0(14*aDay)), set("cancel_at", at0(14*aDay)), was("cancel_at", nil)),
 				subscription("trial_will_end", 11*aDay, "trialing", items(item("pro", 1)), set("trial_end", at0(14*aDay)), set("cancel_at", at0(14*aDay))),
 			},
-			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1 until 14d", "acme: active pro 1", "in_1: acme paid 0", "told invoice.paid in_1"},
+			want:    []string{"sub_1: acme trialing pro 1", "sub_1 grants pro 1 until 14d", "acme: active pro 1", "in_1: acme paid 0", "told billing.invoice.paid in_1"},
 			letters: []string{"subscription-changed sub_1:v2"},
 		},
 		{
@@ -251,7 +251,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: acme canceled enterprise 1", "acme: suspended", "in_1: acme paid 9000", "booked payment in_1 9000 usd", "mailed receipt-email in_1",
-				"told invoice.paid in_1", "told subscription.ended sub_1", "task onboarding sub_1:enterprise cancelled",
+				"told billing.invoice.paid in_1", "told billing.subscription.ended sub_1", "task onboarding sub_1:enterprise cancelled",
 			},
 		},
 		{
@@ -262,7 +262,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: acme active starter 1", "sub_1 grants starter 1", "acme: active starter 1", "in_1: acme paid 9000", "booked payment in_1 9000 usd", "mailed receipt-email in_1",
-				"told invoice.paid in_1", "task onboarding sub_1:enterprise cancelled",
+				"told billing.invoice.paid in_1", "task onboarding sub_1:enterprise cancelled",
 			},
 		},
 		{
@@ -274,7 +274,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: acme active enterprise 1", "sub_1 grants enterprise 1", "acme: active enterprise 1 +audit-log,sso", "in_1: acme paid 9000", "booked payment in_1 9000 usd", "mailed receipt-email in_1",
-				"told invoice.paid in_1", "task onboarding sub_1:enterprise open",
+				"told billing.invoice.paid in_1", "task onboarding sub_1:enterprise open",
 			},
 		},
 		{
@@ -285,7 +285,7 @@ func TestJudged_Subscriptions(t *testing.T) {
 			},
 			want: []string{
 				"sub_1: acme active pro 10", "sub_1 grants pro 10", "acme: active pro 10", "in_1: acme paid 15000", "booked payment in_1 15000 usd", "mailed receipt-email in_1",
-				"told invoice.paid in_1",
+				"told billing.invoice.paid in_1",
 			},
 		},
 		{
@@ -325,8 +325,9 @@ func TestJudged_Subscriptions(t *testing.T) {
 	}, nil)
 }
 
-// The same account at Stripe sells another product. A subscription of a price that plans.ignore lists grants nothing,
-// books nothing, tells nobody and asks nobody, and so does its money. Beside a price of ours it does not count.
+// The same Stripe account sells another product. A subscription with a price in plans.ignore grants nothing, books
+// nothing, and causes no e-mail, event or task, and neither does its money. It does not count if the subscription also
+// has a price of ours.
 func TestJudged_NotOurs(t *testing.T) {
 	t.Parallel()
 	gym := []happening{
@@ -350,7 +351,7 @@ func TestJudged_NotOurs(t *testing.T) {
 			name:   "beside a price of ours: the plan is granted, and the payment booked",
 			events: []happening{subscription("created", 0, "active", items(item("pro", 2), item("gym", 1))), bill("paid", 0, "in_1", lines(line("pro", 2000, seats(2)), line("gym", 500)), first)},
 			want: []string{"sub_1: acme active pro 2", "sub_1 grants pro 2", "acme: active pro 2", "in_1: acme paid 2500", "booked payment in_1 2500 usd", "mailed receipt-email in_1",
-				"told invoice.paid in_1"},
+				"told billing.invoice.paid in_1"},
 		},
-	}, func(c *config.Config) { c.Plans.Ignore, c.Policy.Account = []string{"prod_gym"}, "customer" })
+	}, func(c *config.Config) { c.Plans.Ignore, c.Policy.AccountFrom = []string{"prod_gym"}, "customer" })
 }

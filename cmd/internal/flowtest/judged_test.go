@@ -18,6 +18,7 @@ import (
 	stripeapi "github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -27,66 +28,66 @@ import (
 // with storm, and in the long form every story, in reverse and all at once. Each delivery uses another version of
 // Stripe's API: see [judged.tellings]. All deliveries must end in the same state.
 type judged struct {
-	// name names the story and the rule that decides it.
+	// name describes the story and the rule that decides its result.
 	name string
 	// ago is the time since the story began. 0 means 20 days.
 	ago    time.Duration
 	events []happening
-	// want is what the rows hold, what was done once, and the tasks that are there.
+	// want lists the expected rows, the effects that were done once, and the tasks.
 	want []string
-	// letters are the letters that are true for a while and were sent, sorted, where the events come in the order given;
-	// nil where the case is about something else.
+	// letters lists the e-mails about a temporary state that were sent, sorted, if the events arrive in the given
+	// order. nil means any.
 	letters []string
-	// subjects are words that subjects of the mails begin with, where the events come in the order given.
+	// subjects lists the beginnings of the subjects of the e-mails, if the events arrive in the given order.
 	subjects []string
-	// says is a text in a letter of the last event, if the events come in the order given.
+	// says is a text in an e-mail of the last event, if the events arrive in the given order.
 	says string
-	// sums are the cash and the tax of all entries by account and currency, in every order; nil if the case is about
-	// something else. A case with sums can do without want.
+	// sums are the cash and the tax of all entries by account and currency, in every order. nil means any. A case with
+	// sums needs no want.
 	sums []string
-	// due is what is to be asked about where nothing settles it, in every order; nil where the case is about something else.
+	// due lists the questions that are scheduled in case nothing answers them, in every order. nil means any.
 	due []string
-	// decide answers the one event of the story that waits for a person, "" for stories without one.
+	// decide is the decision about the one parked event of the story; "" means that no event parks.
 	decide string
-	// inOrder leaves out the other orders. basil leaves out the versions before 2025-03-31.basil, and old leaves out the
+	// inOrder excludes the other orders. basil excludes the versions before 2025-03-31.basil, and old excludes the
 	// versions from 2024-10-28.acacia on.
 	inOrder, basil, old bool
 	// keyless runs the story without an API key on every stage, because it ends differently if pawl can query Stripe.
 	keyless bool
 	// storm delivers the story in reverse and all at once in the short form, too.
 	storm bool
-	// never is a plan that no workspace of the story has at any time.
+	// never is a plan that no workspace of the story may ever have.
 	never string
-	// inParts compares the payments of an invoice by sums alone in the other orders: what is paid in parts is one entry if
-	// the paid invoice comes first.
+	// inParts compares only the sums of an invoice's payments in the other orders, because partial payments are one
+	// entry if the paid invoice arrives first.
 	inParts bool
-	// untold lists the events that only the stand-in of Stripe's API receives.
+	// untold lists the events that only the simulated Stripe API receives.
 	untold []int
-	// cut is applied to the delivered events. The stand-in of Stripe's API shows the whole objects.
+	// cut is applied to the delivered events. The simulated Stripe API returns complete objects.
 	cut edit
 }
 
-// telling is a story as it is delivered in one order, under names of its own.
+// telling is a story in one order of delivery, with its own names.
 type telling struct {
 	judged
 	tag   string
 	begin time.Time
 	order []int
 	how   string
-	// storm has all events come at the same moment.
+	// storm delivers all events at the same time.
 	storm bool
-	// version is the version of the events. It is Stripe's newest if it is empty, or 2023-10-16 with older.
+	// version is the API version of the events. "" means Stripe's newest, or 2023-10-16 if older is set.
 	version string
-	// older gives the objects the shape from before basil.
+	// older gives the objects their shape before basil.
 	older bool
 }
 
-// What names in a story each telling has its own of, its mark on them, and a time as the queries write it.
+// The names that differ between tellings, their mark, and a time in the form of the queries.
 var (
 	ownName = regexp.MustCompile(`^((sub|in|cus|ch|pi|re|dp|cs|cn|txn|issfr|inpay|acct|il|ii|si)_\w+|acme|umbrella|hooli)$`)
 	tagged  = regexp.MustCompile(`-[0-9a-f]{8}-v(\d+)`)
 	instant = regexp.MustCompile(`@(\d+)`)
-	// asksToPay is a letter that asks for the payment of an invoice.
+	// asksToPay matches an e-mail that requests the payment of an invoice.
 	asksToPay = regexp.MustCompile(`^(action-required|dunning) (\w+):`)
 )
 
@@ -97,7 +98,7 @@ func (x *telling) own(name string) string {
 	return name
 }
 
-// render puts the names and times of the telling in the place of those that a payload was written with.
+// render replaces the names and times in a payload with the names and times of the telling.
 func (x *telling) render(value any) any {
 	switch v := value.(type) {
 	case payload:
@@ -120,10 +121,10 @@ func (x *telling) render(value any) any {
 	return value
 }
 
-// event is the nth event of a story with its whole object.
+// event returns the nth event of a story with its complete object.
 func (x *telling) event(n int) forge.Event { return x.envelope(n, x.events[n]) }
 
-// envelope makes the nth event of a story.
+// envelope creates the nth event of a story.
 func (x *telling) envelope(n int, h happening) forge.Event {
 	version, data := cmp.Or(x.version, stripeapi.Version), map[string]any{"object": x.render(h.object)}
 	if h.previous != nil {
@@ -145,12 +146,12 @@ func (x *telling) envelope(n int, h happening) forge.Event {
 	}
 	body, err := json.Marshal(envelope)
 	if err != nil {
-		panic(err) // it is made of what JSON has
+		panic(err) // it contains only JSON types
 	}
 	return forge.Event{ID: envelope["id"].(string), Type: h.kind, Body: body}
 }
 
-// deliver keeps the nth event of a story as the ingress does, and hands it over.
+// deliver stores the nth event of a story like the ingress and dispatches it.
 func (r *rig) deliver(x *telling, n int) (id string) {
 	r.Helper()
 	h := x.events[n]
@@ -168,7 +169,7 @@ func (r *rig) deliver(x *telling, n int) (id string) {
 	return e.ID
 }
 
-// happened tells the stand-in of Stripe's API all of a story, delivered or not.
+// happened sends all events of a story to the simulated Stripe API, delivered or not.
 func (r *rig) happened(x *telling) {
 	r.Helper()
 	for n := range x.events {
@@ -179,8 +180,8 @@ func (r *rig) happened(x *telling) {
 	}
 }
 
-// movedSince returns the charges of a story as Stripe shows them in the end: with the sum of the refunds that succeeded,
-// and whether they are disputed. Most stories deliver no event of that.
+// movedSince returns the charges of a story in their final state at Stripe: with the sum of the successful refunds, and
+// whether they are disputed. Most stories deliver no event with that state.
 func (x *telling) movedSince() (charges []happening) {
 	refunds, disputed, end := map[any]happening{}, map[any]bool{}, time.Duration(0)
 	for _, h := range x.events {
@@ -212,7 +213,7 @@ func (x *telling) movedSince() (charges []happening) {
 	return charges
 }
 
-// invoicesOfPayments are what an older version's charges say themselves.
+// invoicesOfPayments returns the invoice of each payment, which an older version's charges contain.
 func (x *telling) invoicesOfPayments() map[string]any {
 	invoices := map[string]any{}
 	for _, h := range x.events {
@@ -223,9 +224,9 @@ func (x *telling) invoicesOfPayments() map[string]any {
 	return invoices
 }
 
-// tellings returns the orders and versions in which a case is tried. Each shuffle, reversal and storm takes the next
-// version, and case n begins with the nth, so that the cases of a test cover all versions. A telling in the given order
-// has Stripe's newest.
+// tellings returns the orders and versions of a case. Each shuffle, reversal and storm uses the next version, and case
+// n starts with version n, so that the cases of a test cover all versions. A telling in the given order has Stripe's
+// newest version.
 func (c judged) tellings(now time.Time, n int, shuffles uint64, every bool) (all []*telling) {
 	given := make([]int, len(c.events))
 	for i := range given {
@@ -270,29 +271,43 @@ func (c judged) tellings(now time.Time, n int, shuffles uint64, every bool) (all
 
 const inTheOrderGiven = "in the order given"
 
-// judge tries the cases with one policy, and compares what came of each with what is wanted. PAWL_SHUFFLES says how often
-// each is shuffled.
+// judge runs the cases with one policy and compares the results with the expectations. PAWL_SHUFFLES is the number of
+// shuffles per case.
 func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
 	t.Helper()
 	stage{tune: tune}.judge(t, cases)
 }
 
-// judgeWith is judge in a world that prepare has made other than usual.
-func judgeWith(t *testing.T, cases []judged, tune func(*config.Config), prepare func(*rig)) {
-	t.Helper()
-	stage{tune: tune, prepare: prepare}.judge(t, cases)
-}
-
-// A stage is a world in which stories are told.
+// A stage is an environment in which stories run.
 type stage struct {
 	tune func(*config.Config)
-	// key is set if the source has a key of Stripe's API, which shows the objects of a story as they are at its end.
+	// key is set if the source has a Stripe API key, which returns the objects of a story in their final state.
 	key bool
-	// prepare runs before the first event, and then after the last one. Both can be nil.
+	// prepare runs before the first event, and then runs after the last one. Both can be nil.
 	prepare, then func(*rig)
 }
 
-// settlePasses ends policy.settle for money of which no event reports what it paid for.
+// judgeBoth plays the stories without a key in every order, and with a key in the given order. The referee plays every
+// order with a key.
+func (s stage) judgeBoth(t *testing.T, cases []judged) {
+	t.Helper()
+	withKey := slices.DeleteFunc(slices.Clone(cases), func(c judged) bool { return c.keyless })
+	for n := range withKey {
+		withKey[n].inOrder = true
+	}
+	t.Run("without a key", func(t *testing.T) {
+		t.Parallel()
+		s.judge(t, cases)
+	})
+	t.Run("with a key", func(t *testing.T) {
+		t.Parallel()
+		with := s
+		with.key = true
+		with.judge(t, withKey)
+	})
+}
+
+// settlePasses ends policy.subscription_wait for payments without an event that reports their purpose.
 func settlePasses(r *rig) {
 	r.Helper()
 	r.exec(`update due set at = now(), next_at = now() where why = 'book'`)
@@ -403,7 +418,7 @@ func (s stage) judge(t *testing.T, cases []judged) {
 		if sent := slices.Sorted(slices.Values(x.relative(letters[n]))); x.letters != nil && x.how == inTheOrderGiven && !slices.Equal(sent, x.letters) {
 			t.Errorf("%s\nletters %q, want %q", x.name, sent, x.letters)
 		}
-		asks := map[string]int{} // letters that ask for the payment of an invoice, of which one goes out a day
+		asks := map[string]int{} // e-mails that request the payment of an invoice; one is sent per day
 		for _, sent := range letters[n] {
 			if asked := asksToPay.FindStringSubmatch(sent); asked != nil {
 				asks[asked[2]]++
@@ -423,7 +438,7 @@ func (s stage) judge(t *testing.T, cases []judged) {
 	}
 }
 
-// told is how a story was delivered.
+// told describes how a story was delivered.
 func (x *telling) told() string {
 	return fmt.Sprintf("%s, in %s", x.how, cmp.Or(x.version, stripeapi.Version))
 }
@@ -432,13 +447,13 @@ func withoutPayments(lines []string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "booked payment ") })
 }
 
-// lettersOf returns the letters of the last event of a story that has a text to look for.
+// lettersOf returns the e-mails of a story's last event, if the story has a text to look for.
 func (r *rig) lettersOf(x *telling) (text string) {
 	r.Helper()
 	if x.says == "" {
 		return ""
 	}
-	shown, err := r.operator().ShowLetters(r.Context(), x.event(len(x.events)-1).ID)
+	shown, err := event.ShowLetters(r.Context(), r.operator(), x.event(len(x.events)-1).ID)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -448,7 +463,7 @@ func (r *rig) lettersOf(x *telling) (text string) {
 	return text
 }
 
-// answer answers what the stories that decide have parked.
+// answer makes the decisions about the parked events of the stories.
 func (r *rig) answer(all []*telling) {
 	r.Helper()
 	for _, x := range all {
@@ -484,7 +499,7 @@ func differs(got, want []string) string {
 	return b.String()
 }
 
-// relative writes times as such of the story.
+// relative replaces times with their offset in the story.
 func (x *telling) relative(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -503,7 +518,7 @@ func (x *telling) relative(lines []string) []string {
 	return out
 }
 
-// sight reads lines, and gives each telling its own, without its tag.
+// sight reads lines and returns them by telling, without its tag.
 func (r *rig) sight(queries []string) map[int][]string {
 	r.Helper()
 	r.until("the outbox is empty", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
@@ -526,8 +541,9 @@ func (r *rig) sight(queries []string) map[int][]string {
 
 const testMode = `case mode when 'test' then 'test ' else '' end || `
 
-// judgedSQL is what a case wants: the rows, what was done once, and the tasks. That a workspace is to be released is the
-// history of the workspace, and not the same in every order; nor is which of two accounts an entry was booked under.
+// judgedSQL reads the state that a case checks: the rows, the effects that were done once, and the tasks. It omits the
+// task to release a workspace, because it depends on the order of the events, and the account of an entry, which
+// depends on it if an object had two accounts.
 var judgedSQL = []string{
 	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), coalesce(nullif(status, ''), 'unknown'), nullif(plan, ''), quantity) from subscriptions`,
 	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), status, amount) from invoices`,
@@ -548,7 +564,7 @@ var judgedSQL = []string{
 	`select concat_ws(' ', 'booked', kind, object, amount, currency, 'tax ' || nullif(tax, 0)) from finance_entries`,
 	`select concat_ws(' ', 'mailed', kind, split_part(replace(key, ':withheld', ''), ':', -1)) from effects where kind in ('receipt-email', 'order-email', 'correction-notice') and state = 'done'`,
 	`select concat_ws(' ', 'told', type, coalesce(data->>'refund', data->>'dispute', data->>'checkout', data->>'invoice', data->>'subscription'), data->>'attempt') from outbox
-	  where type not in ('access.changed', 'subscription.changed') and type not like 'task.%'`,
+	  where type not in ('access.changed', 'billing.subscription.changed') and type not like 'task.%'`,
 	`select concat_ws(' ', 'task', kind, coalesce(substring(object from '(?:live|test):(.*)'), object), state) from tasks where kind <> 'release' and not (kind in ('unknown_price', 'reconcile') and state = 'cancelled')`,
 	`select distinct concat_ws(' ', status, reason_code) || substring(event_id from '-[0-9a-f]{8}-v\d+') from receipts where status in ('ignored', 'dead')`,
 	`select distinct concat_ws(' ', 'failed', key, case error_class when 'permanent' then 'refused' else error end) from effects where state in ('failed', 'uncertain')`,

@@ -15,9 +15,9 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A request that was not answered is applied late, behind a newer one, by an API that knows no versions. The workspace
-// has the older plan then, and our table the newer one: once the older effect finds that it is superseded, the workspace
-// is told the newer plan again.
+// A request without a response is applied late, after a newer one, by an API without versions. The workspace then has
+// the older plan, and pawl's table the newer one. When the older effect is found superseded, pawl sends the newer plan
+// again.
 func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, hanging)
@@ -27,7 +27,7 @@ func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	workflowID := r.receive(older)
 	r.status(older, receipt.Retrying)
 
-	// The older effect is tried no more, until the first try of it has landed.
+	// Block retries of the older effect until its first attempt was applied.
 	key := r.rows(`select key from effects where kind = 'provision-workspace'`)[0]
 	run := &commonpb.WorkflowExecution{WorkflowId: workflowID}
 	r.until("the older effect is paused", func() bool {
@@ -52,10 +52,10 @@ func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	}
 	r.until("the older one has landed", func() bool { return len(plans()) == 2 })
 	if got := plans(); !slices.Equal(got, []string{"pro", "starter"}) {
-		t.Fatalf("the workspace was told %v, want the older plan behind the newer one", got)
+		t.Fatalf("the workspace received %v, want the older plan behind the newer one", got)
 	}
 	if got := r.workspace("acct-" + seed); got != "starter" {
-		t.Fatalf("the workspace has plan %q, want the one that came late", got)
+		t.Fatalf("the workspace has plan %q, want the late one", got)
 	}
 
 	if _, err := r.Temporal.WorkflowService().UnpauseActivity(t.Context(), &workflowservice.UnpauseActivityRequest{
@@ -67,7 +67,7 @@ func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 		t.Errorf("outcome %s (%s)", result.Outcome, result.Reason)
 	}
 	if got := r.workspace("acct-" + seed); got != "pro" {
-		t.Errorf("the workspace has plan %q in the end, want pro; it was told %v", got, plans())
+		t.Errorf("the workspace has plan %q in the end, want pro; it received %v", got, plans())
 	}
 	if got := r.effects(older); got["provision-workspace"] != "skipped" || got["align-workspace"] != "done" {
 		t.Errorf("effects of the older event: %v", got)

@@ -8,21 +8,22 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/activities/letters"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The letter that is shown is the one that goes out, and can be shown afterwards. Its customer is named only to whom has
-// said why. One that would not go out says so.
+// The preview of an e-mail is the e-mail that is sent, and it can be shown afterwards. It contains the customer's name
+// only for a person who has given a reason. The preview reports if the e-mail would not be sent.
 func TestLetters_ShownAsTheyGoOut(t *testing.T) {
 	t.Parallel()
 	r := newIdleRig(t, false, nil)
 	paid := purchase(t, "letter-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	r.receive(paid)
-	shown := func(will workflows.Will) operator.PreviewedLetter {
+	shown := func(will workflows.Will) event.PreviewedLetter {
 		t.Helper()
-		found, err := r.operator().ShowLetters(t.Context(), paid.ID)
+		found, err := event.ShowLetters(t.Context(), r.operator(), paid.ID)
 		if err != nil || len(found) != 1 || found[0].Letter.Template != letters.Receipt || found[0].Will != will {
 			t.Fatalf("shown: %+v, %v; want one letter that %q", found, err, will)
 		}
@@ -31,16 +32,16 @@ func TestLetters_ShownAsTheyGoOut(t *testing.T) {
 		}
 		return found[0]
 	}
-	all := r.Config.Mail.Set
+	all := r.Config.Email.Set
 	none, err := letters.Load("", letters.English, letters.Names())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Config.Mail.Set = none
+	r.Config.Email.Set = none
 	if off := shown(workflows.WillLeave); off.Why != "the e-mail receipt is switched off" || off.Letter.Text != "" {
 		t.Errorf("off: %+v, %+v", off, off.Letter)
 	}
-	r.Config.Mail.Set = all
+	r.Config.Email.Set = all
 	first := shown(workflows.WillRun)
 	if !strings.Contains(first.Letter.Text, "Plan: starter") {
 		t.Errorf("shown before it goes out: %+v", first.Letter)
@@ -61,11 +62,11 @@ func TestLetters_ShownAsTheyGoOut(t *testing.T) {
 	if again := shown(workflows.WillStay); *again.Letter != *first.Letter {
 		t.Errorf("shown as %+v, and afterwards as %+v", first.Letter, again.Letter)
 	}
-	whole, _ := r.says("ada", operator.VerbRevealLetters, paid.ID, "the customer asks", operator.Args{}).Result.([]operator.PreviewedLetter)
+	whole, _ := r.says("ada", event.RevealEmails.Name, paid.ID, "the customer asks", decide.Args{}).Result.([]event.PreviewedLetter)
 	if len(whole) != 1 || !strings.HasPrefix(whole[0].Letter.To, canary) {
 		t.Errorf("revealed: %+v", whole)
 	}
-	if got := r.rows(`select actor || ' ' || reason from operator_actions where action = $1 and target = $2`, operator.VerbRevealLetters, paid.ID); len(got) != 1 || got[0] != "ada the customer asks" {
+	if got := r.rows(`select actor || ' ' || reason from operator_actions where action = $1 and target = $2`, event.RevealEmails.Name, paid.ID); len(got) != 1 || got[0] != "ada the customer asks" {
 		t.Errorf("the trail has %v", got)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// asked counts the questions about single runs.
+// asked counts the requests about single runs.
 type asked struct {
 	client.Client
 	count atomic.Int64
@@ -30,8 +30,8 @@ func (a *asked) DescribeWorkflowExecution(ctx context.Context, workflowID, runID
 	return a.Client.DescribeWorkflowExecution(ctx, workflowID, runID)
 }
 
-// Temporal's own list has a parked run while it waits, so that nothing is asked about it, and lacks it when somebody has
-// terminated it.
+// Temporal's list contains a parked run while it waits, so pawl does not request the single run. After a person
+// terminates the run, the list does not contain it.
 func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -66,14 +66,14 @@ func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 		mended, _ := search()
 		return mended == 1
 	})
-	if reason := r.rows(`select status || ' ' || reason from receipts`)[0]; !strings.HasPrefix(reason, "needs_review "+receipt.RunEnded) || !strings.Contains(reason, "the run was terminated in Temporal by ") || !strings.Contains(reason, "(by a person)") {
-		t.Errorf("receipt is %s; want it to say that its run was terminated", reason)
+	if reason := r.rows(`select status || ' ' || reason from receipts`)[0]; !strings.HasPrefix(reason, "needs_review "+receipt.RunTerminated) || !strings.Contains(reason, "the run was terminated in Temporal by ") || !strings.Contains(reason, "(by a person)") {
+		t.Errorf("receipt is %s; want the reason that its run was terminated", reason)
 	}
 }
 
-// manyParked is how many runs are parked beside the one that somebody terminates. The full number takes minutes:
+// manyParked is the number of parked runs besides the terminated one. The full number takes minutes:
 //
-//	PAWL_PARKED=20000 go test -v -timeout 30m -run TestLost_ManyParked ./cmd/internal/flowtest
+// PAWL_PARKED=20000 go test -v -timeout 30m -run TestLost_ManyParked ./cmd/internal/flowtest
 func manyParked(t *testing.T) int {
 	t.Helper()
 	text, set := os.LookupEnv("PAWL_PARKED")
@@ -87,8 +87,8 @@ func manyParked(t *testing.T) int {
 	return n
 }
 
-// However many runs are parked, one that somebody terminates is noticed within a minute, by the searches of an ingress as it
-// runs in production.
+// With any number of parked runs, a terminated one is noticed within a minute by the searches of an ingress as in
+// production.
 func TestLost_ManyParked_OneTerminated_NoticedWithinAMinute(t *testing.T) {
 	t.Parallel()
 	r, parked := newIdleRig(t, false, nil), manyParked(t)
@@ -128,13 +128,13 @@ func TestLost_ManyParked_OneTerminated_NoticedWithinAMinute(t *testing.T) {
 		t.Fatal(err)
 	}
 	took := await("the end is noticed", 5*time.Minute, func() bool {
-		return strings.HasPrefix(one(`select reason from receipts where workflow_id = $1`, victim), receipt.RunEnded)
+		return strings.HasPrefix(one(`select reason from receipts where workflow_id = $1`, victim), receipt.RunTerminated)
 	})
-	t.Logf("of %d parked runs the one that was terminated was noticed after %s", parked, took.Round(100*time.Millisecond))
+	t.Logf("of %d parked runs the terminated one was noticed after %s", parked, took.Round(100*time.Millisecond))
 	if took > time.Minute {
 		t.Errorf("noticed after %s, want within a minute", took)
 	}
-	if n := one(`select count(*)::text from receipts where reason like $1`, receipt.RunEnded+"%"); n != "1" {
-		t.Errorf("%s receipts say that their run has ended, want 1", n)
+	if n := one(`select count(*)::text from receipts where reason like $1`, receipt.RunTerminated+"%"); n != "1" {
+		t.Errorf("%s receipts report the end of their run, want 1", n)
 	}
 }

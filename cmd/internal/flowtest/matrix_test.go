@@ -34,7 +34,7 @@ type row struct {
 	steps, undoes []string
 	// plan is the provisioned plan if undoes is set.
 	plan string
-	// last is the letter that waits for the other effects. If provisioning is refused, it is not sent, and only the
+	// last is the e-mail that waits for the other effects. If provisioning is refused, it is not sent, and only the
 	// plan change is compensated.
 	last string
 }
@@ -133,12 +133,12 @@ var elsewhere = map[string]string{
 	"review":          "the branch paid-after-end",
 	"close-review":    "the branch paid-after-end",
 	"reject-review":   "TestJudged_ReviewAnswered",
-	// The letters of scheduled actions.
+	// The e-mails of scheduled actions.
 	"access-ending-notice": "TestAccountDue_Grace_Told",
 	"dunning-notice":       "TestAccountDue_Dunning_Parks_AndGoesOn",
 	// The table has one entry per flow. These entries are made in the same way.
 	"refund-reversal-entry": "the branch failed-after",
-	"finance-correction":    "TestMeaning_PricesMappedLate_AsInTheTwinWorld: a person decides it",
+	"finance-correction":    "TestRules_PricesMappedLate_AsInTheTwinWorld: a person decides it",
 }
 
 // Every flow and every kind of effect is in the table, so that all of them are tested with every failure.
@@ -226,7 +226,7 @@ type trial struct {
 
 // outside maps sinks to services of the sandbox. Effects in our own database have no journal.
 var outside = map[string]string{
-	workflows.SinkWorkspaces: "workspaces", workflows.SinkFinance: "finance", workflows.SinkMail: "email", workflows.SinkConsumers: "relayed",
+	workflows.SinkWorkspaces: "workspaces", workflows.SinkFinance: "finance", workflows.SinkMail: "email", workflows.SinkDestinations: "relayed",
 }
 
 var serviceOf = func() map[string]string {
@@ -249,11 +249,11 @@ func troubled(t *testing.T, tune func(*config.Config)) *rig {
 	r := newIdleRig(t, false, func(c *config.Config) {
 		weekly(c)
 		c.Policy.FullRefund, c.Policy.Dispute = "end", "hold"
-		stripe, consumer := c.Sources["stripe"], c.Consumers["sandbox"]
-		stripe.Relay = []string{"sandbox"}
-		consumer.Retries, consumer.Timeout = impatient, unloaded
-		c.Sources["stripe"], c.Consumers["sandbox"] = stripe, consumer
-		c.Sinks.Workspaces.Places, c.Sinks.Finance.Places, c.Sinks.Email.Places = 200, 200, 200
+		relay(c, "stripe", "relayed")
+		relayed := c.Destinations["relayed"]
+		relayed.Retries, relayed.Timeout = impatient, unloaded
+		c.Destinations["relayed"] = relayed
+		c.Sinks["workspaces"].MaxConcurrency, c.Sinks["finance"].MaxConcurrency, c.Sinks["email"].MaxConcurrency = 200, 200, 200
 		if tune != nil {
 			tune(c)
 		}
@@ -265,10 +265,10 @@ func troubled(t *testing.T, tune func(*config.Config)) *rig {
 // unhurried allows effects to be delayed: a local attempt ends only with its timeout.
 func unhurried(c *config.Config) {
 	const long = 20 * time.Second
-	consumer := c.Consumers["sandbox"]
-	consumer.Timeout = long
-	c.Consumers["sandbox"] = consumer
-	c.Sinks.Workspaces.Timeout, c.Sinks.Finance.Timeout, c.Sinks.Email.Timeout = long, long, long
+	relayed := c.Destinations["relayed"]
+	relayed.Timeout = long
+	c.Destinations["relayed"] = relayed
+	c.Sinks["workspaces"].Timeout, c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout = long, long, long
 }
 
 // trials creates a run of each row and delivers the earlier events, all rows together, stage by stage.
@@ -524,7 +524,7 @@ func (r *rig) resetAll(list []*trial, outcome func(*trial) string) {
 	after := r.journals()
 	for service := range before {
 		if !reflect.DeepEqual(before[service], after[service]) {
-			r.Errorf("resets have changed what %s was asked for: %v", service, after[service][len(before[service]):])
+			r.Errorf("resets have changed the requests to %s: %v", service, after[service][len(before[service]):])
 		}
 	}
 }
@@ -547,7 +547,7 @@ func faultOf(service, what string) string {
 	case service == "relayed" && what == "refuse":
 		return `{"service":"relayed","status":410,"next":1000000}`
 	case what == "refuse":
-		return fmt.Sprintf(`{"service":%q,"status":422,"next":1000000}`, service)
+		return fmt.Sprintf(`{"service":%q,"status":402,"next":1000000}`, service)
 	case what == "hang":
 		return fmt.Sprintf(`{"service":%q,"mode":"hang_after_accept","next":1000000}`, service)
 	}
@@ -559,7 +559,7 @@ func faultOf(service, what string) string {
 // provisions another plan and is accepted.
 func (r *rig) refuseWorkspaces(list []*trial) {
 	for _, x := range list {
-		r.fault(fmt.Sprintf(`{"service":"workspaces","status":422,"account":%q,"plan":%q,"next":1000000}`, x.accounts[0], x.plan))
+		r.fault(fmt.Sprintf(`{"service":"workspaces","status":402,"account":%q,"plan":%q,"next":1000000}`, x.accounts[0], x.plan))
 	}
 }
 
@@ -678,7 +678,7 @@ func TestMatrix_TimeUsedUp(t *testing.T) {
 // completes its effects.
 func TestMatrix_Cancelled(t *testing.T) {
 	t.Parallel()
-	forDays := config.Retries{First: time.Hour, Max: time.Hour, For: 24 * time.Hour}
+	forDays := config.Retries{InitialInterval: time.Hour, MaxInterval: time.Hour, MaxElapsed: 24 * time.Hour}
 	cancelAll := func(r *rig, list []*trial) {
 		for _, x := range list {
 			if err := r.Temporal.CancelWorkflow(r.Context(), x.workflowID, ""); err != nil {
@@ -730,10 +730,10 @@ func TestMatrix_Cancelled(t *testing.T) {
 	t.Run("while one is retried", func(t *testing.T) {
 		t.Parallel()
 		r := troubled(t, func(c *config.Config) {
-			consumer := c.Consumers["sandbox"]
-			consumer.Retries = forDays
-			c.Consumers["sandbox"] = consumer
-			c.Sinks.Workspaces.Retries, c.Sinks.Finance.Retries, c.Sinks.Email.Retries = forDays, forDays, forDays
+			relayed := c.Destinations["relayed"]
+			relayed.Retries = forDays
+			c.Destinations["relayed"] = relayed
+			c.Sinks["workspaces"].Retries, c.Sinks["finance"].Retries, c.Sinks["email"].Retries = forDays, forDays, forDays
 		})
 		r.hire()
 		for _, service := range sandboxed {
@@ -806,10 +806,10 @@ func TestMatrix_WorkerKilledWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	const answers = 10 * time.Second // all requests must be sent before that
 	r := troubled(t, func(c *config.Config) {
-		consumer := c.Consumers["sandbox"]
-		consumer.Timeout, consumer.Places = answers, 200
-		c.Consumers["sandbox"] = consumer
-		c.Sinks.Workspaces.Timeout, c.Sinks.Finance.Timeout, c.Sinks.Email.Timeout = answers, answers, answers
+		relayed := c.Destinations["relayed"]
+		relayed.Timeout, relayed.MaxConcurrency = answers, 200
+		c.Destinations["relayed"] = relayed
+		c.Sinks["workspaces"].Timeout, c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout = answers, answers, answers
 	})
 	kill := r.hire()
 	list := r.trials(matrix)
@@ -832,7 +832,7 @@ func TestMatrix_WorkerKilledWithoutAnswer(t *testing.T) {
 	r.come("all have ended, or are parked", idsOf(list), receipt.Processed, receipt.NeedsReview)
 	for _, x := range list {
 		if parked := r.status(x.event, receipt.Processed, receipt.NeedsReview) == receipt.NeedsReview; parked != (x.uses("email") && x.last == "") {
-			t.Errorf("%s: a person is asked: %t, want it of mails alone", x.flow, parked)
+			t.Errorf("%s: parked: %t, want it for e-mails only", x.flow, parked)
 		} else if parked {
 			r.decide(x.workflowID, workflows.UpdateSkip, workflows.DecisionInput{})
 		}

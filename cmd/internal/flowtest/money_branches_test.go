@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// all lets several things be so before the event comes.
+// all combines several preparations.
 func all(list ...func(*rig, forge.Event)) func(*rig, forge.Event) {
 	return func(r *rig, e forge.Event) {
 		for _, prepare := range list {
@@ -19,10 +19,10 @@ func all(list ...func(*rig, forge.Event)) func(*rig, forge.Event) {
 	}
 }
 
-// charged is a paid invoice, whose charge does not name it, and what ties the two together.
+// charged prepares a paid invoice with a charge that does not name it, and the event that connects them.
 var charged = all(sent("invoice.paid", -time.Hour), sent("charge.succeeded", -time.Hour), sent("invoice_payment.paid", -time.Hour))
 
-// sold makes a session one of something that is bought once, for a week.
+// sold makes a session a one-time purchase for a week.
 func sold(t *testing.T, e forge.Event) forge.Event {
 	return session(t, e, func(object map[string]any) {})
 }
@@ -42,15 +42,15 @@ func nobody(t *testing.T, e forge.Event) forge.Event {
 }
 
 func weekly(c *config.Config) {
-	c.Plans.Prices["price_week"] = config.Price{Plan: "starter", For: 10 * 365 * 24 * time.Hour} // it shall last as long as the test does
+	c.Plans.Prices["price_week"] = config.Price{Plan: "starter", For: 10 * 365 * 24 * time.Hour} // longer than the test
 }
 
-// ordered are the effects of a paid order.
+// ordered returns the effects of a paid order.
 func ordered(pairs ...string) map[string]string {
 	return with(map[string]string{"apply-facts": "done", "provision-workspace": "done", "finance-export": "done", "order-email": "done"}, pairs...)
 }
 
-// What comes before: the paid invoice has done what every one does.
+// The counts include the earlier events: the paid invoice had all its effects.
 var moneyBranches = []branch{
 	{
 		flow: "RefundChanged", name: "succeeded", plan: "starter", eventType: "refund.updated", outcome: "processed", prepare: charged,
@@ -122,7 +122,7 @@ var moneyBranches = []branch{
 	},
 	{
 		flow: "CheckoutPaid", name: "ordered-delayed", plan: "starter", eventType: "checkout.session.async_payment_succeeded", outcome: "processed", tune: weekly, change: sold,
-		prepare: func(r *rig, e forge.Event) { // a delayed payment: completed, and not paid yet
+		prepare: func(r *rig, e forge.Event) { // a delayed payment: completed, but not paid yet
 			before := purchaseAt(r.T, seedOf(e), "checkout.session.completed", "starter", bought.Add(-time.Hour))
 			r.result(r.receive(session(r.T, rename(r.T, before, before.ID+"_completed"), func(object map[string]any) {
 				object["payment_status"], object["payment_intent"] = "unpaid", "pi_"+seedOf(e)
@@ -132,7 +132,7 @@ var moneyBranches = []branch{
 	},
 	{
 		flow: "CheckoutPaid", name: "order-refused", plan: "starter", eventType: "checkout.session.completed", outcome: "compensated", tune: weekly, change: sold,
-		prepare: faults(refuse), announced: []string{"checkout.completed", "access.changed", "access.changed"},
+		prepare: faults(refuse), announced: []string{"billing.checkout.completed", "access.changed", "access.changed"},
 		effects: map[string]string{
 			"apply-facts": "compensated", "finance-export": "compensated", "order-email": "compensated", "provision-workspace": "done",
 			"withhold-grant": "done", "reverse-finance-entry": "done", "correction-notice": "done",

@@ -11,18 +11,18 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A namespace that was made anew while pawl runs: by what Temporal itself says of a start, the dispatcher knows that the
-// search attributes are missing, registers them, and starts the event when they are known.
+// A namespace is deleted and created again while pawl runs. After a failed start the dispatcher detects that the search
+// attributes are missing, registers them, and starts the event.
 func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
 	t.Parallel()
 	namespace := "anew-" + uuid.NewString()
-	sink := config.DevParams{WorkspacesURL: "http://w.test", FinanceURL: "http://f.test", SMTP: "m.test:25", Subscriber: "http://s.test"}
+	sink := template.DevParams{WorkspacesURL: "http://w.test", FinanceURL: "http://f.test", SMTP: "m.test:25", EventsURL: "http://s.test"}
 	n, err := process.New(t.Context(), configure(t, sink, namespace), providers, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

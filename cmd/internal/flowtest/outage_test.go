@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A sink is out while many events come: their runs wait behind its breaker, which a person sees on the receipt and in
-// the Temporal UI, and spend no tries. Nobody parks, and when it is back all is done, each once.
+// A sink is down while many events arrive. Their runs wait for its breaker, which the receipt and the Temporal UI show,
+// and use up no attempts. No run parks, and after the sink has recovered each effect is done once.
 func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -39,9 +39,9 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 				}
 			}
 			r.until("all wait", func() bool {
-				return r.rows(`select count(*)::text from receipts where status = 'retrying' and reason_code = 'sink_out'`)[0] == fmt.Sprint(invoices)
+				return r.rows(`select count(*)::text from receipts where status = 'retrying' and reason_code = 'sink_down'`)[0] == fmt.Sprint(invoices)
 			})
-			if got := r.rows(`select reason from receipts where event_id = $1`, first.ID)[0]; !strings.HasPrefix(got, "sink_out: finance has been down since ") {
+			if got := r.rows(`select reason from receipts where event_id = $1`, first.ID)[0]; !strings.HasPrefix(got, "sink_down: finance has been down since ") {
 				t.Errorf("the receipt's reason is %q", got)
 			}
 			r.until("it has been probed", func() bool {
@@ -50,7 +50,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 			if n := r.rows(`select count(*)::text from receipts where status in ('dead', 'needs_review')`)[0]; n != "0" {
 				t.Errorf("%s parked", n)
 			}
-			r.until("a timer names the sink", func() bool { // the receipt says it before the run's task ends
+			r.until("a timer names the sink", func() bool { // the receipt shows it before the run's task ends
 				got := r.timers(firstRun)
 				return len(got) > 0 && strings.Contains(got[0], "finance-export waits: finance has been down since ")
 			})
@@ -68,7 +68,7 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 	}
 }
 
-// The last try of all comes when the time is over, also behind a breaker: then a person is asked.
+// The last attempt is made when the retry time is over, even while the breaker is open. Then the run parks.
 func TestOutage_TimeIsOver_Dead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
@@ -78,7 +78,7 @@ func TestOutage_TimeIsOver_Dead(t *testing.T) {
 	r.fault(`{"service":"finance","next":100000,"status":401}`)
 	e := purchase(t, "over-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	r.receive(e)
-	r.until("it waits", func() bool { return len(r.rows(`select id::text from receipts where reason_code = 'sink_out'`)) == 1 })
+	r.until("it waits", func() bool { return len(r.rows(`select id::text from receipts where reason_code = 'sink_down'`)) == 1 })
 	if _, err := r.eyes.Exec(t.Context(), `update effects set tried_since = tried_since - $1::interval where state = 'failed'`, 25*time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestOutage_TimeIsOver_Dead(t *testing.T) {
 	})
 }
 
-// timers are the summaries of a run's timers.
+// timers returns the summaries of a run's timers.
 func (r *rig) timers(workflowID string) (summaries []string) {
 	r.Helper()
 	for _, e := range r.history(workflowID, "").Events {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/groupcommit"
@@ -26,8 +27,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// A run is reset while its worker is at a local activity, of which nothing tells the worker: it goes on and
-// finishes its run, after the new one has parked. The new one waits for a person, so the receipt has to say so.
+// A run is reset while its worker executes a local activity. The worker is not notified: it continues and finishes its
+// run after the new run has parked. The receipt must show that the new run waits for a person.
 func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	t.Parallel()
 	c := dialTemporal(t)
@@ -68,11 +69,11 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	var first string
 	named("LoadRelay", func(ctx context.Context, _ activities.LoadRelayInput) (activities.LoadRelayResult, error) {
 		if activity.GetInfo(ctx).WorkflowExecution.RunID != first {
-			return activities.LoadRelayResult{Code: "no_consumer", Reason: "nowhere to go"}, nil
+			return activities.LoadRelayResult{Code: "no_destination", Reason: "nowhere to go"}, nil
 		}
 		close(loading)
 		<-goOn
-		return activities.LoadRelayResult{}, nil // to nobody: the run is finished at once
+		return activities.LoadRelayResult{}, nil // relays to no destination, so the run finishes at once
 	})
 
 	in := workflows.EventInput{Ref: event.Ref{ReceiptID: id, Provider: "github", Mode: "live", EventID: eventID, Type: "push"}}
@@ -102,7 +103,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 		}
 		return at
 	}
-	// started is when the last workflow task of the new run began.
+	// started returns the time when the last workflow task of the new run started.
 	started := func() (at time.Time) {
 		events := c.GetWorkflowHistory(ctx, in.ID(), again, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
@@ -126,7 +127,8 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 			}
 		}
 	}
-	// next is the next run that is finished; within the worker's heartbeat, after which it gives up the old run.
+	// next waits for the next finished run. It takes up to the worker's heartbeat, after which the worker abandons the
+	// old run.
 	next := func() string {
 		select {
 		case run := <-finished:
@@ -135,7 +137,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 			return ""
 		}
 	}
-	const parked = "needs_review no_consumer: nowhere to go"
+	const parked = "needs_review no_destination: nowhere to go"
 	until("the new run is parked", func() bool { return stands() == parked })
 	close(goOn)
 	if got := next(); got != first {
@@ -145,12 +147,13 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 		t.Errorf("the old run was finished, and the receipt is %s; want %s", got, parked)
 	}
 
-	// The status is that of a task, by its begin in Temporal's time, and the new run's later ones go on from there.
+	// The fence of the status is the start of its workflow task in Temporal's time. The new run's later statuses have
+	// later fences.
 	if got, want := fence(), started(); !got.Equal(want) {
 		t.Errorf("parked as of %s, want the begin of the task, %s", got, want)
 	}
 	until("the decision is taken", func() bool {
-		return decideAbout(ctx, &operator.Operator{DB: pool, Temporal: c, Audit: runs.Audit}, id, workflows.UpdateSkip, workflows.DecisionInput{}) == nil
+		return decideAbout(ctx, &decide.Operator{Verbs: operator.Verbs, DB: pool, Temporal: c, Audit: runs.Audit}, id, workflows.UpdateSkip, workflows.DecisionInput{}) == nil
 	})
 	if got := next(); got != again {
 		t.Fatalf("run %q has finished, want the new one", got)

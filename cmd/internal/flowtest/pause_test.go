@@ -7,12 +7,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A sink is paused while many events come: their runs wait, visibly; nobody parks, nothing is sent, no try is spent. When
-// it is resumed all is done, each once.
+// A sink is paused while many events arrive. Their runs wait and show it, none parks, nothing is sent, and no attempt
+// is used up. After the sink is resumed, each effect is done once.
 func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
@@ -26,7 +26,7 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	const why = "the books are closed"
 	count := func(where string) string { return r.rows(`select count(*)::text from receipts where ` + where)[0] }
 	receive("before")
-	r.says("ada", "pause-sink", "finance", why, operator.Args{})
+	r.says("ada", "pause-sink", "finance", why, decide.Args{})
 	all := 2 * invoices
 	r.until("the worker has heard", func() bool {
 		e, status := purchase(t, "probe-"+uuid.NewString()[:8], "invoice.paid", "starter"), ""
@@ -51,7 +51,7 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	if tried := r.rows(`select count(*)::text from effects where kind = 'finance-export'`)[0]; tried != fmt.Sprint(sent) {
 		t.Errorf("%s entries were tried and %d sent", tried, sent)
 	}
-	r.says("ada", "resume-sink", "finance", why, operator.Args{})
+	r.says("ada", "resume-sink", "finance", why, decide.Args{})
 	r.until("all is done", func() bool { return count(`status = 'processed'`) == fmt.Sprint(all) })
 	if got := len(r.journal("finance")); got != all {
 		t.Errorf("finance has %d entries, want %d", got, all)
@@ -64,13 +64,13 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	}
 }
 
-// Of a paused source nothing is run, though all of it is taken; when it is resumed each event is run once.
+// Events of a paused source are stored and not run. After the source is resumed, each event runs once.
 func TestPause_Source_TakenAndNotRun_ThenEachOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
 	invoices := schematest.OrLong(8, 20)
 	const why = "two prices have the wrong plan"
-	r.says("ada", "pause-source", "stripe", why, operator.Args{})
+	r.says("ada", "pause-source", "stripe", why, decide.Args{})
 	r.until("the dispatcher has heard", func() bool {
 		e := purchase(t, "probe-"+uuid.NewString()[:8], "invoice.paid", "starter")
 		r.receive(e)
@@ -91,7 +91,7 @@ func TestPause_Source_TakenAndNotRun_ThenEachOnce(t *testing.T) {
 	if n := r.done("finance"); n != before {
 		t.Errorf("%d entries were sent meanwhile", n-before)
 	}
-	r.says("ada", "resume-source", "stripe", why, operator.Args{})
+	r.says("ada", "resume-source", "stripe", why, decide.Args{})
 	r.until("all is done", func() bool {
 		return r.rows(`select count(*)::text from receipts where status <> 'processed'`)[0] == "0"
 	})

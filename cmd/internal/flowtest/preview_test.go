@@ -11,13 +11,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// everyRow returns the rows of every table, each with the transaction that has written it.
+// everyRow returns the rows of every table, each with the transaction that wrote it.
 func (r *rig) everyRow() map[string]string {
 	r.Helper()
 	rows := map[string]string{}
@@ -27,7 +29,7 @@ func (r *rig) everyRow() map[string]string {
 	return rows
 }
 
-// rest waits until nothing is written any more.
+// rest waits until no more rows are written.
 func (r *rig) rest() map[string]string {
 	r.Helper()
 	var rows map[string]string
@@ -39,11 +41,11 @@ func (r *rig) rest() map[string]string {
 	return rows
 }
 
-// A retry of what was tried so long ago that its sink has forgotten the key is said to ask, and asks.
+// A retry after the sink's key lifetime requires a confirmation, and the preview contains that.
 func TestPreview_KeyForgotten_AsksAsSaid(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, false, func(c *config.Config) {
-		c.Sinks.Finance.Retries = config.Retries{First: 100 * time.Millisecond, Max: 100 * time.Millisecond, For: 300 * time.Millisecond}
+		c.Sinks["finance"].Retries = config.Retries{InitialInterval: 100 * time.Millisecond, MaxInterval: 100 * time.Millisecond, MaxElapsed: 300 * time.Millisecond}
 	})
 	r.fault(`{"service": "finance", "next": 100, "status": 503}`)
 	paid := purchase(t, "forgotten-"+uuid.NewString()[:8], "invoice.paid", "starter")
@@ -53,11 +55,11 @@ func TestPreview_KeyForgotten_AsksAsSaid(t *testing.T) {
 	if got := r.rows(`update effects set claimed_at = claimed_at - interval '25 hours' where kind = 'finance-export' returning error_class`); !slices.Equal(got, []string{"exhausted"}) {
 		t.Fatalf("the entry is %q", got)
 	}
-	said, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: workflows.UpdateRetry})
+	said, err := r.operator().Preview(t.Context(), decide.Decision{Target: paid.ID, Verb: workflows.UpdateRetry})
 	if err != nil || said.Outcome != string(receipt.NeedsReview) || said.Counts[workflows.WillAsk] != 1 || said.Counts[workflows.WillRun] != 0 {
 		t.Errorf("preview: %v, %+v", err, said)
 	}
-	if shown, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: workflows.UpdateSkip}); err != nil || shown.Outcome != string(receipt.Processed) {
+	if shown, err := r.operator().Preview(t.Context(), decide.Decision{Target: paid.ID, Verb: workflows.UpdateSkip}); err != nil || shown.Outcome != string(receipt.Processed) {
 		t.Errorf("preview of a skip: %v, %+v", err, shown)
 	}
 	r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
@@ -67,7 +69,7 @@ func TestPreview_KeyForgotten_AsksAsSaid(t *testing.T) {
 	}
 }
 
-// A preview of each verb is made on real parts: it changes no row, and what then happens is what it has said.
+// A preview of each verb with real components changes no row, and the later decision has the predicted result.
 func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 	t.Parallel()
 	for verb, want := range map[string]struct {
@@ -98,7 +100,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 			r.clearFaults()
 
 			before := r.rest()
-			said, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: verb, Args: operator.Args{Effect: want.in.Effect}})
+			said, err := r.operator().Preview(t.Context(), decide.Decision{Target: paid.ID, Verb: verb, Args: decide.Args{Effect: want.in.Effect}})
 			if err != nil || said.Refused != "" {
 				t.Fatalf("preview: %v, %+v", err, said)
 			}
@@ -110,7 +112,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 			}
 			for _, e := range said.Effects {
 				if e.Undoes == "" && e.Kind == "provision-workspace" && strings.HasSuffix(e.Key, ":v2") {
-					continue // what the taking back brings the workspace to
+					continue // the target of the workspace after the compensation
 				}
 				if want.says[e.Kind] != e.Will {
 					t.Errorf("%s: %s (%s), want %s", e.Key, e.Will, e.Why, want.says[e.Kind])
@@ -118,7 +120,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 			}
 			uses := "unchanged"
 			if said.AccessAfter != nil {
-				uses = operator.Uses(said.AccessAfter.Target.Plan, said.AccessAfter.Target.Quantity)
+				uses = account.Uses(said.AccessAfter.Target.Plan, said.AccessAfter.Target.Quantity)
 			}
 			if want.uses != uses {
 				t.Errorf("then the account may use %s, want %s", uses, want.uses)
@@ -126,13 +128,13 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 			if said.Outcome != string(want.outcome) {
 				t.Errorf("then it is %s (%s), want %s", said.Outcome, said.Reason, want.outcome)
 			}
-			if i := slices.IndexFunc(said.Money, func(s operator.Sum) bool { return s.Will == workflows.WillRun }); want.books != 0 && (i < 0 || said.Money[i].Amount != want.books) {
+			if i := slices.IndexFunc(said.Money, func(s decide.Sum) bool { return s.Will == workflows.WillRun }); want.books != 0 && (i < 0 || said.Money[i].Amount != want.books) {
 				t.Errorf("money: %+v, want %d booked", said.Money, want.books)
 			}
 
 			r.decide(workflowID, verb, want.in)
 			if result := r.result(workflowID, ""); result.Outcome != said.Outcome {
-				t.Errorf("it is %s (%s) now, and %s was said", result.Outcome, result.Reason, said.Outcome)
+				t.Errorf("it is %s (%s) now, predicted was %s", result.Outcome, result.Reason, said.Outcome)
 			}
 			states := map[string]string{}
 			for _, line := range r.rows(`select key || ' ' || state from effects`) {
@@ -144,15 +146,15 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 					workflows.WillStay: "done", workflows.WillRun: "done", workflows.WillSkip: "skipped", workflows.WillTakeBack: "compensated", workflows.WillNotBeDone: "failed",
 				}[e.Will]
 				if states[e.Key] != became {
-					t.Errorf("%s is %s, and %s was said", e.Key, states[e.Key], e.Will)
+					t.Errorf("%s is %s, predicted was %s", e.Key, states[e.Key], e.Will)
 				}
 				delete(states, e.Key)
 			}
 			if len(states) > 0 {
-				t.Errorf("nothing was said of %v", states)
+				t.Errorf("the preview does not contain %v", states)
 			}
-			// Once its run is closed, a replay does nothing again.
-			again, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: operator.VerbReplay})
+			// After its run is closed, a replay has no effects.
+			again, err := r.operator().Preview(t.Context(), decide.Decision{Target: paid.ID, Verb: event.Replay.Name})
 			if err != nil || again.Refused != "" {
 				t.Fatalf("preview of a replay: %v, %+v", err, again)
 			}
@@ -165,7 +167,8 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 	}
 }
 
-// A preview says of what is to be sent to a sink that is paused, or out, that it waits, and for what; and so it happens.
+// If a sink is paused or down, the preview reports that its effects will wait, and the reason. The decision then has
+// this result.
 func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]struct {
@@ -174,11 +177,11 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 	}{
 		"paused": {
 			begin: func(r *rig) error {
-				r.says("ada", "pause-sink", "finance", "they migrate", operator.Args{})
+				r.says("ada", "pause-sink", "finance", "they migrate", decide.Args{})
 				return nil
 			},
 			end: func(r *rig) error {
-				r.says("ada", "resume-sink", "finance", "they migrate", operator.Args{})
+				r.says("ada", "resume-sink", "finance", "they migrate", decide.Args{})
 				return nil
 			}, says: "finance is paused since",
 		},
@@ -204,7 +207,7 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.until("the worker has heard", func() bool {
-				if name == "out" { // what was under way when the worker heard has closed it
+				if name == "out" { // requests in progress when the worker noticed have closed it
 					if err := held.begin(r); err != nil {
 						t.Fatal(err)
 					}
@@ -215,7 +218,7 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 			})
 			sent := r.done("finance")
 
-			said, err := r.operator().Preview(t.Context(), operator.Decision{Target: paid.ID, Verb: workflows.UpdateRetry})
+			said, err := r.operator().Preview(t.Context(), decide.Decision{Target: paid.ID, Verb: workflows.UpdateRetry})
 			if err != nil || said.Refused != "" {
 				t.Fatalf("preview: %v, %+v", err, said)
 			}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/event"
@@ -20,14 +22,14 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-func (r *rig) reconciler() *operator.Reconciler {
+func (r *rig) reconciler() *account.Reconciler {
 	r.Helper()
-	return &operator.Reconciler{
+	return &account.Reconciler{
 		DB: r.Pool, API: r.api(), Source: "stripe", Policy: process.BillingPolicy(r.Config),
 	}
 }
 
-func (r *rig) compare(id string) *operator.Reconciliation {
+func (r *rig) compare(id string) *account.Reconciliation {
 	r.Helper()
 	found, err := r.reconciler().Compare(r.Context(), id, "")
 	if err != nil {
@@ -36,10 +38,10 @@ func (r *rig) compare(id string) *operator.Reconciliation {
 	return found
 }
 
-// reconcile brings the account to what Stripe says, and waits for the runs.
-func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
+// reconcile applies Stripe's state to the account and waits for the runs.
+func (r *rig) reconcile(found *account.Reconciliation, branch string) {
 	r.Helper()
-	r.says("ada", operator.VerbReconcile, found.Account, "events were lost", operator.Args{Found: found})
+	r.says("ada", account.Reconcile.Name, found.Account, "events were lost", decide.Args{Found: found})
 	for _, f := range found.Filed {
 		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
 		workflowID := workflows.EventInput{Ref: event.Ref{Provider: "stripe", EventID: f.EventID}}.ID()
@@ -54,24 +56,24 @@ func (r *rig) reconcile(found *operator.Reconciliation, branch string) {
 	r.noDifference()
 }
 
-// noDifference holds that the rows are what the facts come to.
+// noDifference checks that the rows equal the state computed from the facts.
 func (r *rig) noDifference() {
 	r.Helper()
-	differences, err := operator.CheckRows(r.Context(), r.Pool, billing.Scope{}, process.BillingPolicy(r.Config), nil)
+	differences, err := rules.CheckRows(r.Context(), r.Pool, billing.Scope{}, process.BillingPolicy(r.Config), nil)
 	if err != nil || len(differences) != 0 {
 		r.Errorf("the rows differ from the facts: %v, %v", differences, err)
 	}
 }
 
-func fields(found *operator.Reconciliation) (list []string) {
+func fields(found *account.Reconciliation) (list []string) {
 	for _, d := range found.Differences {
 		list = append(list, fmt.Sprintf("%s %s: %s, %s", d.Kind, d.Field, d.Ours, d.Theirs))
 	}
 	return list
 }
 
-// A change was taken back, and the event that says so never came: what Stripe shows is a state from before what is known,
-// and the account is brought there.
+// A change was reverted, and the event about that never arrived. Stripe returns a state older than the known one, and
+// reconcile applies it.
 func TestReconcile_TakenBackUnseen_BroughtThere(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -91,7 +93,7 @@ func TestReconcile_TakenBackUnseen_BroughtThere(t *testing.T) {
 	if got := fields(found); !slices.Contains(got, "subscription plan: pro, starter") || len(found.LeftOut) > 0 {
 		t.Fatalf("differences %q, left out %v", got, found.LeftOut)
 	}
-	r.says("ada", operator.VerbReconcile, found.Account, "events were lost", operator.Args{Found: found})
+	r.says("ada", account.Reconcile.Name, found.Account, "events were lost", decide.Args{Found: found})
 	for _, f := range found.Filed {
 		r.status(forge.Event{ID: f.EventID}, receipt.Processed)
 	}
@@ -101,9 +103,9 @@ func TestReconcile_TakenBackUnseen_BroughtThere(t *testing.T) {
 	r.noDifference()
 }
 
-// An account has drifted: of its events, a change of plan and a payment never came. Comparing shows what differs;
-// applying brings rows, workspace and finance there, mails nothing, and is the last of it: nothing differs any more, and
-// what is delivered late is not done twice.
+// The events about a plan change and a payment of an account never arrived. The comparison shows the differences.
+// Applying it updates the rows, the workspace and the finance sink, and sends no e-mail. Afterwards there is no
+// difference, and a late delivery has no effects.
 func TestReconcile_Drifted_BroughtThere_OnceAndForAll(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -139,7 +141,7 @@ func TestReconcile_Drifted_BroughtThere_OnceAndForAll(t *testing.T) {
 		t.Errorf("the workspace was left as %v", last.Body)
 	}
 	if n := r.done("finance"); n != 1 {
-		t.Errorf("%d finance entries, want that of the payment", n)
+		t.Errorf("%d finance entries, want only the payment", n)
 	}
 	if n := r.done("email"); n != mails {
 		t.Errorf("%d mails over old news", n-mails)
@@ -167,7 +169,8 @@ func TestReconcile_Drifted_BroughtThere_OnceAndForAll(t *testing.T) {
 	}
 }
 
-// The end of a subscription was lost: access ends, as of its time. So does a second reconcile find nothing.
+// The end of a subscription was lost. Reconcile ends access with the time of the end, and a second reconcile finds no
+// difference.
 func TestReconcile_EndedUnseen_AccessEnds(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -195,8 +198,8 @@ func TestReconcile_EndedUnseen_AccessEnds(t *testing.T) {
 	}
 }
 
-// Money has moved, and nothing of it came: a refund, a dispute and a credit note, and what of the charge ties them to
-// their invoice. Comparing shows them; applying books each once, and what is delivered late books nothing more.
+// The events about a refund, a dispute, a credit note and the connection of the charge to its invoice never arrived.
+// The comparison shows them. Applying it books each once, and a late delivery books nothing.
 func TestReconcile_MoneyUnseen_BookedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -255,9 +258,8 @@ func TestReconcile_MoneyUnseen_BookedOnce(t *testing.T) {
 	r.noDifference()
 }
 
-// Something was bought once, and its session never came. Comparing shows it; applying provisions and books it once, as of
-// its payment, without a letter; what is delivered late does nothing more. A session that nobody has paid is no business of
-// ours.
+// The session of a one-time purchase never arrived. The comparison shows it. Applying it provisions and books it once,
+// with the time of its payment and without an e-mail. A late delivery has no effects. An unpaid session is ignored.
 func TestReconcile_BoughtOnceUnseen_BookedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, func(c *config.Config) { neverHasty(c); weekly(c) })
@@ -291,7 +293,7 @@ func TestReconcile_BoughtOnceUnseen_BookedOnce(t *testing.T) {
 		t.Errorf("done is %q", got)
 	}
 	if got := r.rows(`select concat_ws(' ', account, payment_status, (state->>'PaidAt')::timestamptz = $1) from checkouts`, at.Add(time.Hour)); !slices.Equal(got, []string{"acct-" + seed + " paid t"}) {
-		t.Errorf("checkouts %q, want one that was paid when its charge was made", got)
+		t.Errorf("checkouts %q, want one with the time of its charge", got)
 	}
 	if again := r.compare(objectField(t, customer, "id")); len(again.Differences) != 0 || len(again.LeftOut) != 0 {
 		t.Errorf("a second time: %q, left out %v", fields(again), again.LeftOut)
@@ -306,8 +308,8 @@ func TestReconcile_BoughtOnceUnseen_BookedOnce(t *testing.T) {
 	r.noDifference()
 }
 
-// The issuer of a card has warned of a charge, and nothing of it came: the warning is shown with its charge, and opens the
-// task that its event would have opened.
+// The event about a card issuer's fraud warning never arrived. The comparison shows the warning with its charge, and
+// applying it opens the task that the event would have opened.
 func TestReconcile_WarningUnseen_TaskOpen(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -341,7 +343,7 @@ func TestReconcile_WarningUnseen_TaskOpen(t *testing.T) {
 	r.noDifference()
 }
 
-// Nothing of a customer ever came: it is found by the customer's ID. Another one's faults are told.
+// No event of a customer ever arrived. Reconcile finds it by the customer ID, and reports errors of another customer.
 func TestReconcile_CustomerUnheardOf(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -350,7 +352,7 @@ func TestReconcile_CustomerUnheardOf(t *testing.T) {
 	r.tell(e)
 	customer := objectField(t, e, "customer")
 	if _, err := r.reconciler().Compare(t.Context(), "acct-"+seed, ""); err == nil {
-		t.Error("an account that nothing tells of was found")
+		t.Error("an unknown account was found")
 	}
 	found := r.compare(customer)
 	if len(found.Differences) == 0 || found.Account != "acct-"+seed {
@@ -368,7 +370,7 @@ func TestReconcile_CustomerUnheardOf(t *testing.T) {
 	}
 }
 
-// objectField returns a text of the object that an event shows.
+// objectField returns a text field of an event's object.
 func objectField(t *testing.T, e forge.Event, name string) string {
 	t.Helper()
 	var body struct {

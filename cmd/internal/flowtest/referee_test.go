@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A season is companies whose events come to pawl in one way, each company's in an order of its own.
+// A season is a group of companies with one mode of delivery. Each company has its own order of events.
 type season struct {
 	*rig
 	seed uint64
@@ -31,20 +31,21 @@ type season struct {
 	killed int
 }
 
-// refereeMode is how the events of a season come.
+// refereeMode is the configuration and the delivery of a season.
 type refereeMode struct {
 	name string
-	// named is set where events wait for the one that names their account, as by default, and are sent without waiting
-	// for what comes of those before.
+	// named is set if events wait for the event that names their account, as by default. They are then sent without
+	// waiting for the results of earlier events.
 	named bool
-	// settle is how long letters wait that tell a state.
+	// settle is the delay of e-mails about a state.
 	settle time.Duration
-	// healthy are companies where nothing goes wrong.
+	// healthy selects companies without any problem.
 	healthy bool
-	// key is set where the source has a key: the API is asked for what no event tells, and how money has settled.
+	// key is set if the source has an API key, with which pawl fetches data that no event contains, and the
+	// settlements.
 	key bool
-	// thin reports whether thin events are sent. They are read when all is over, and the API shows the last state of
-	// each object; with live, the API shows the state as of the newest event that was sent.
+	// thin selects thin events. They are read after the whole story, and the API returns the last state of each object;
+	// with live, the API returns the state as of the newest sent event.
 	thin, live bool
 	// paidPlans, takes and refuses have the meaning of the same fields in [manner].
 	paidPlans, takes, refuses bool
@@ -71,37 +72,37 @@ var refereeModes = []refereeMode{
 
 const refereeSeed = 1
 
-// seasonSize is how many companies share a rig: more take longer than a rig waits for anything.
+// seasonSize is the number of companies that share a rig. With more companies, a step could exceed the rig's timeout.
 var seasonSize = schematest.OrLong[uint64](2, 4)
 
-// telltale is a company, and its events in the order in which they come.
+// telltale is a company with its events in the order of delivery.
 type telltale struct {
 	*company
 	n     uint64
 	how   string
 	queue []shown
-	// known is how many of the events the API shows.
+	// known is the number of events that the API reflects.
 	known int
 }
 
-// refereed counts what has been judged of a seed.
+// refereed contains the results of a seed.
 type refereed struct {
 	sync.Mutex
 	companies, events, questions int
 	days                         map[string]time.Duration // by the mode's name
-	// calm are the days of healthy companies that are equal and have no task.
+	// calm is the time of healthy companies that are equal and have no task.
 	calm time.Duration
-	// differ are the companies that are not equal.
+	// differ lists the companies that are not equal.
 	differ                   []uint64
 	versions, kinds, letters map[string]int
 }
 
-// The events of made-up companies, as each version of Stripe's API tells them and in any order, come to what a model
-// says that was written apart from pawl, by Stripe's rules and in double entry: the same access, the same cash, the
-// same letters, and nobody is asked about ordinary traffic.
+// Made-up companies are rendered as events of each version of Stripe's API and delivered in any order. The result
+// equals a model that was written independently of pawl, by Stripe's rules and in double entry: the same access, the
+// same cash, the same e-mails, and no task for ordinary traffic.
 //
-// [schematest.Seed] decides which companies they are. PAWL_MONTHS says how many months the companies of a seed live
-// together, PAWL_SEEDS how many seeds are played, and PAWL_COMPANY plays the season of one company alone.
+// [schematest.Seed] selects the companies. PAWL_MONTHS is the total number of months of a seed's companies, PAWL_SEEDS
+// the number of seeds, and PAWL_COMPANY runs the season of only one company.
 func TestReferee_MonthsOfCompanies(t *testing.T) {
 	t.Parallel()
 	months, sums := number(t, "PAWL_MONTHS", schematest.OrLong[uint64](4, 24)), map[uint64]*refereed{}
@@ -155,7 +156,7 @@ func TestReferee_MonthsOfCompanies(t *testing.T) {
 	}
 }
 
-// line reports the months of a seed, all together and by mode, and the companies that differ.
+// line reports the months of a seed in total and by mode, and the companies that differ.
 func (sum *refereed) line(seed uint64) string {
 	var all float64
 	modes := []string{}
@@ -169,11 +170,11 @@ func (sum *refereed) line(seed uint64) string {
 		sum.events, sum.questions, strings.Join(modes, ", "), sum.versions, sum.kinds, sum.letters)
 }
 
-// newSeason has companies live from the nth on.
+// newSeason creates companies, starting with the nth.
 func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 	s := &season{seed: seed, mode: mode}
 	size := seasonSize
-	if mode.live { // each company has a time of its own
+	if mode.live { // each company has its own clock
 		size = 1
 	}
 	ours, now := uuid.NewString()[:8], time.Now()
@@ -181,7 +182,7 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 		random := func() *rand.Rand { return rand.New(rand.NewPCG(seed, n+i)) }
 		nth := int(n%(1<<32)+i) + 3*slices.IndexFunc(refereeModes, func(m refereeMode) bool { return m.name == mode.name })
 		v := version(nth % int(versions))
-		if mode.thin { // which have no version: the API shows the object in the newest
+		if mode.thin { // thin events have no version: the API returns the object in the newest one
 			v = endive
 		}
 		x := &telltale{n: n + i, company: newCompany(random, fmt.Sprintf("-%s-v%d", ours, i), v,
@@ -197,14 +198,12 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 	}
 	s.rig = newIdleRig(t, mode.key, func(c *config.Config) {
 		mode.settings(c)
-		for _, timeout := range []*time.Duration{&c.Sinks.Workspaces.Timeout, &c.Sinks.Finance.Timeout, &c.Sinks.Email.Timeout} {
-			*timeout = time.Minute // nothing fails here, however busy the machine
-		}
+		slowSinks(c)
 		for n := range 11 {
 			c.Plans.Ignore = append(c.Plans.Ignore, fmt.Sprint("price_extra_", n))
 		}
 		c.Plans.Prices["price_week"] = config.Price{Plan: "pro", For: week}
-		if c.Mail.Settle = mode.settle; mode.named {
+		if c.Email.Delay = mode.settle; mode.named {
 			namedWithin(time.Hour)(c)
 		}
 	})
@@ -213,7 +212,7 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 		s.work()
 	}
 	if mode.refuses {
-		s.fault(fmt.Sprintf(`{"service":"workspaces","status":422,"plan":%q,"next":1000}`, refusedPlan))
+		s.fault(fmt.Sprintf(`{"service":"workspaces","status":402,"plan":%q,"next":1000}`, refusedPlan))
 	}
 	for _, x := range s.all {
 		if !mode.live {
@@ -223,7 +222,7 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 	return s
 }
 
-// happens has the API show the events of a company up to the nth.
+// happens sends the events of a company up to the nth to the API.
 func (s *season) happens(x *telltale, n int) {
 	var told []forge.Event
 	for ; x.known < n; x.known++ {
@@ -232,17 +231,17 @@ func (s *season) happens(x *telltale, n int) {
 	s.tell(told...)
 }
 
-// comesTo has the API show the state as of an event, and its time.
+// comesTo sets the API to the state as of an event, and to its time.
 func (s *season) comesTo(x *telltale, e shown) {
 	n := x.known
-	for n < len(x.told) && !x.told[n].at.After(e.at) { // what happens in one second is over when its first event is read
+	for n < len(x.told) && !x.told[n].at.After(e.at) { // all events of one second have happened when its first event is read
 		n++
 	}
 	s.clock(e.at)
 	s.happens(x, n)
 }
 
-// clock sets the clock of the stand-in of Stripe's API.
+// clock sets the clock of the simulated Stripe API.
 func (s *season) clock(at time.Time) {
 	s.Helper()
 	req, err := http.NewRequestWithContext(s.Context(), http.MethodPut, s.sandbox.URL()+"/stripe/_clock", strings.NewReader(fmt.Sprint(at.Unix())))
@@ -259,8 +258,8 @@ func (s *season) clock(at time.Time) {
 	}
 }
 
-// order says in which order the events come: as they happened, backwards, or in any. Those of a healthy company come as
-// Stripe sends them, and some are overtaken by the next.
+// order sets the order of the events: as they happened, in reverse, or random. For a healthy company it is the order in
+// which Stripe sends them, with some neighbors swapped.
 func (x *telltale) order() {
 	x.queue, x.how = slices.Clone(x.events), "in order"
 	switch n := x.IntN(3); {
@@ -311,7 +310,7 @@ func (s *season) deliver() (more bool) {
 	return len(sent) > 0
 }
 
-// sent is an event as the season's endpoint gets it.
+// sent returns an event in the form for the season's endpoint.
 func (s *season) sent(e shown) forge.Event {
 	made := forge.Event{ID: e.id, Type: e.kind, Body: e.body, Whole: e.whole}
 	if s.mode.thin {
@@ -324,7 +323,7 @@ func (s *season) ended(sent []string) {
 	s.come("they have ended, or are parked", sent, receipt.Processed, receipt.NeedsReview, receipt.Ignored, receipt.Dead, receipt.Compensated)
 }
 
-// judge compares what pawl has made of the events with what the model says.
+// judge compares pawl's state with the model.
 func (s *season) judge(sum *refereed) {
 	for _, x := range s.all {
 		var sent []string
@@ -334,10 +333,10 @@ func (s *season) judge(sum *refereed) {
 		s.ended(sent)
 	}
 	s.settled()
-	s.exec(`update due set at = now(), next_at = now() where why = 'book'`) // the time to settle is over
+	s.exec(`update due set at = now(), next_at = now() where why = 'book'`) // policy.subscription_wait is over
 	s.settled()
 	whose := "account"
-	if !s.mode.named { // an entry stays where it was booked, before the account had a name
+	if !s.mode.named { // an entry keeps the account for which it was booked, even if the account gets a name later
 		whose = "'acme' || substring(account from '-[0-9a-f]{8}-v\\d+')"
 	}
 	queries := append([]string{fmt.Sprintf(refereeCashSQL, whose)}, refereeSQL...)
@@ -359,7 +358,7 @@ func (s *season) judge(sum *refereed) {
 		}
 		inOrder := !s.mode.named && x.how == "in order" && s.mode.thin == s.mode.live
 		wrong := x.judgeLetters(letters[i], inOrder, s.mode.settle > time.Second && settled[i] != nil)
-		if x.deleted && !inOrder { // the customer can be deleted before the event that causes a letter
+		if x.deleted && !inOrder { // the customer can be deleted before the event that causes an e-mail
 			want = slices.DeleteFunc(want, func(line string) bool { return strings.HasPrefix(line, "mailed ") && !slices.Contains(got[i], line) })
 		}
 		has := slices.DeleteFunc(got[i], func(line string) bool { return x.refuses && strings.HasPrefix(line, "failed provision-workspace:") })
@@ -387,7 +386,7 @@ func (s *season) judge(sum *refereed) {
 	}
 }
 
-// add counts a company. One that is healthy is not equal if it has a task.
+// add counts a company. A healthy company with a task counts as different.
 func (sum *refereed) add(mode string, x *telltale, want, letters []string, equal bool) {
 	sum.Lock()
 	defer sum.Unlock()
@@ -414,7 +413,7 @@ func (sum *refereed) add(mode string, x *telltale, want, letters []string, equal
 	}
 }
 
-// kills counts the workers that were killed.
+// kills adds to the number of killed workers.
 func (sum *refereed) kills(n int) {
 	sum.Lock()
 	defer sum.Unlock()
@@ -427,7 +426,7 @@ func (sum *refereed) months(mode string) float64 {
 	return sum.days[mode].Hours() / 24 / 30
 }
 
-// refereeTaxSQL is the tax in the cash, and in how many entries: each is rounded.
+// refereeTaxSQL is the tax in the cash, and the number of entries, because each is rounded.
 const refereeTaxSQL = `select concat_ws(' ', sum(case kind when 'refund' then -tax when 'reversal' then 0 else tax end), count(*)) || mark
   from finance_entries, substring(account from '-[0-9a-f]{8}-v\d+') mark where kind not in ('credit', 'credit_reversal') group by mark`
 
@@ -435,24 +434,24 @@ const refereeCashSQL = `select concat_ws(' ', 'cash', whose, currency, sum(case 
   from finance_entries, lateral (select %s as whose) w where kind not in ('credit', 'credit_reversal') group by whose, currency
 having sum(case kind when 'refund' then -amount when 'reversal' then 0 else amount end) <> 0`
 
-// refereeBalanceSQL is what has moved on Stripe's balance, by what the entries say of their settlement.
+// refereeBalanceSQL is the change of Stripe's balance according to the settlements of the entries.
 const refereeBalanceSQL = `select concat_ws(' ', 'settled', settlement->>'currency', sum((settlement->>'amount')::bigint), sum((settlement->>'fee')::bigint),
     sum((settlement->>'net')::bigint)) || mark
   from finance_entries, substring(account from '-[0-9a-f]{8}-v\d+') mark where settlement is not null group by mark, settlement->>'currency'`
 
-// refereeEntriesSQL is what is booked, to be read where the referee finds a fault.
+// refereeEntriesSQL lists the entries, which are printed when the referee finds a fault.
 const refereeEntriesSQL = `select concat_ws(' ', 'booked', kind, object, amount, currency, 'tax', tax, 'settled', settlement->>'net', settlement_unknown) || mark
   from finance_entries, substring(account from '-[0-9a-f]{8}-v\d+') mark order by created_at`
 
-// refereeTasksSQL is what a person was asked, settled by now or not. A new customer is welcomed, and the workspace of
-// one who has gone is released: the configuration asks for that.
+// refereeTasksSQL lists all tasks, open or not. It omits the welcome of a new customer and the release of a workspace,
+// because the configuration requests them.
 const refereeTasksSQL = `select concat_ws(' ', kind, object, state) from tasks where kind not in ('onboarding', 'release') and not (kind = 'unknown_price' and state = 'cancelled')`
 
-// refereeSettledSQL are the companies whose events were all folded within the time for which letters about a state wait.
+// refereeSettledSQL lists the companies with all events folded within policy.subscription_wait.
 const refereeSettledSQL = `select 'settled' || mark from receipts r join effects e on e.receipt_id = r.id and e.kind = 'apply-facts',
   substring(r.event_id from '-[0-9a-f]{8}-v\d+') mark group by mark having max(e.done_at) < min(r.received_at) + interval '%s'`
 
-// refereeSQL is what else pawl has made of it.
+// refereeSQL reads the remaining state that is compared with the model.
 var refereeSQL = []string{
 	`select concat_ws(' ', 'access', id, coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), nullif(target_quantity, 0))
 	   from accounts where id like 'acme-%' or target_plan <> ''`,

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Stories of changes that the workspace API refuses, whatever the order: what was granted before stays, and so does
-// what was paid; a person is asked about the difference, and no letter tells of a change that did not come.
+// Stories about changes that the workspace API refuses, in every order. The earlier grant and the payment stay, a task
+// about the difference is opened, and no e-mail reports the change.
 func TestJudged_RefusedChange(t *testing.T) {
 	t.Parallel()
 	start := func(plan string, n int) []happening {
@@ -21,7 +21,7 @@ func TestJudged_RefusedChange(t *testing.T) {
 	), set("billing_reason", "subscription_update"))
 	wants := func(task string, more ...string) []string {
 		return append([]string{
-			"in_1: acme paid 1000", "booked payment in_1 1000 usd", "mailed receipt-email in_1", "told invoice.paid in_1",
+			"in_1: acme paid 1000", "booked payment in_1 1000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1",
 			"task correction sub_1 " + task,
 		}, more...)
 	}
@@ -53,14 +53,14 @@ func TestJudged_RefusedChange(t *testing.T) {
 		},
 	}
 	for _, order := range permutations(4) {
-		if order[0] == 3 { // a first payment that is refused is taken back, since nothing else is known
+		if order[0] == 3 { // a refused first payment is compensated, because no earlier state is known
 			continue
 		}
 		c := judged{
 			name: fmt.Sprint("an upgrade is refused, and its proration was paid, in the order ", order), inOrder: true, letters: []string{},
 			want: wants("open",
 				"sub_1: acme active enterprise 1", "sub_1 grants pro 1", "acme: active pro 1", "in_2: acme paid 1333", "booked payment in_2 1333 usd",
-				"mailed receipt-email in_2", "told invoice.paid in_2", "task onboarding sub_1:enterprise cancelled"),
+				"mailed receipt-email in_2", "told billing.invoice.paid in_2", "task onboarding sub_1:enterprise cancelled"),
 		}
 		if c.want = append(c.want, refused(2)); order[0] == 2 {
 			c.want[len(c.want)-1] = refused(1)
@@ -70,13 +70,13 @@ func TestJudged_RefusedChange(t *testing.T) {
 		}
 		cases = append(cases, c)
 	}
-	judgeWith(t, cases, nil, func(r *rig) {
-		r.fault(`{"service":"workspaces","status":422,"plan":"enterprise","next":1000}`, `{"service":"workspaces","status":422,"plan":"pro:50","next":1000}`)
-	})
+	stage{prepare: func(r *rig) {
+		r.fault(`{"service":"workspaces","status":402,"plan":"enterprise","next":1000}`, `{"service":"workspaces","status":402,"plan":"pro:50","next":1000}`)
+	}}.judgeBoth(t, cases)
 }
 
-// A first purchase that is refused has one end in every order: the payment is booked and reversed, the receipt is
-// corrected once, nothing is granted, and one task asks about the money.
+// A refused first purchase has one result in every order: the payment is booked and reversed, one e-mail corrects the
+// receipt, nothing is granted, and one task about the money is opened.
 func TestJudged_RefusedPurchase(t *testing.T) {
 	t.Parallel()
 	var cases []judged
@@ -85,7 +85,7 @@ func TestJudged_RefusedPurchase(t *testing.T) {
 			name: fmt.Sprint("a first purchase is refused, in the order ", order), inOrder: true, letters: []string{},
 			want: []string{
 				"sub_1: acme active pro 1", "acme: suspended", "in_1: acme paid 1000", "booked payment in_1 1000 usd", "booked reversal in_1 1000 usd",
-				"mailed correction-notice in_1", "told invoice.paid in_1", "task correction sub_1 open", "failed provision-workspace:stripe:live:acme:v1 refused",
+				"mailed correction-notice in_1", "told billing.invoice.paid in_1", "task correction sub_1 open", "failed provision-workspace:stripe:live:acme:v1 refused",
 			},
 		}
 		for _, n := range order {
@@ -97,22 +97,22 @@ func TestJudged_RefusedPurchase(t *testing.T) {
 	}
 	gone := cases[0]
 	gone.name, gone.events = "a refused purchase ends: no e-mail about the end of access, which there never was", append(cases[0].events[:3:3], ended(aDay, items(item("pro", 1))))
-	gone.want = append([]string{"sub_1: acme canceled pro 1", "told subscription.ended sub_1"}, gone.want[1:]...)
+	gone.want = append([]string{"sub_1: acme canceled pro 1", "told billing.subscription.ended sub_1"}, gone.want[1:]...)
 	cases = append(cases, gone)
 	refunded := cases[0]
 	refunded.name = "a refused purchase is refunded: the task about its money is closed"
 	refunded.events = append(cases[0].events[:3:3], refund("created", aDay, "re_1", "succeeded", "pi_1", 1000))
 	refunded.want = append(slices.DeleteFunc(slices.Clone(cases[0].want), func(line string) bool { return line == "task correction sub_1 open" }),
-		"task correction sub_1 cancelled", "pi_1: acme in_1 1000 refunded 1000", "re_1: acme succeeded 1000", "booked refund re_1 1000 usd", "told refund.succeeded re_1")
+		"task correction sub_1 cancelled", "pi_1: acme in_1 1000 refunded 1000", "re_1: acme succeeded 1000", "booked refund re_1 1000 usd", "told billing.refund.succeeded re_1")
 	cases = append(cases, refunded)
 	storm := cases[0]
 	storm.name, storm.inOrder, storm.basil = "a first purchase is refused", false, true
-	judgeWith(t, append(cases, storm), nil, func(r *rig) {
-		r.fault(`{"service":"workspaces","status":422,"plan":"pro","next":1000}`)
-	})
+	stage{prepare: func(r *rig) {
+		r.fault(`{"service":"workspaces","status":402,"plan":"pro","next":1000}`)
+	}}.judgeBoth(t, append(cases, storm))
 }
 
-// permutations are the orders of n things.
+// permutations returns all orders of n things.
 func permutations(n int) (all [][]int) {
 	if n == 0 {
 		return [][]int{nil}

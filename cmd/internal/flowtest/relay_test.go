@@ -29,14 +29,14 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// relayBranch is one way that Relay can go with two consumers, of which the lake may fail.
+// relayBranch is one path through Relay with two destinations. The destination lake may fail.
 type relayBranch struct {
 	name string
-	// lake is what the consumer answers at first; it takes what comes then.
+	// lake lists the first answers of the destination. Afterwards it accepts everything.
 	lake   []int
 	parks  receipt.Status
 	decide string
-	// tries is how often the lake was called, state what its delivery came to.
+	// tries is the number of requests to the lake, and state the final state of its delivery.
 	tries int
 	state string
 }
@@ -49,16 +49,16 @@ var relayBranches = []relayBranch{
 	{name: "gone-retry", lake: []int{410}, parks: receipt.Dead, decide: workflows.UpdateRetry, tries: 2, state: "done"},
 }
 
-// Every branch of Relay, from a request that GitHub signs to consumers that check what we sign: each gets
-// the provider's bytes, one that is down keeps nothing from the other, and neither a decision nor a reset
-// delivers again what was taken.
+// Every branch of Relay, from a request that GitHub signs to destinations that verify pawl's signature. Each destination gets
+// the provider's bytes, a failing destination does not affect the other, and neither a decision nor a reset delivers an
+// accepted event again.
 func TestRelay_EveryBranch(t *testing.T) {
 	t.Parallel()
 	for _, b := range relayBranches {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			crm, lake := newConsumer(t), newConsumer(t, b.lake...)
-			r := newRig(t, func(c *config.Config) { relaying(t, c, map[string]*consumer{"crm": crm, "lake": lake}) })
+			crm, lake := newDestination(t), newDestination(t, b.lake...)
+			r := newRig(t, func(c *config.Config) { relaying(t, c, map[string]*destination{"crm": crm, "lake": lake}) })
 			id := "evt_" + branchSeed(b.name)
 			e, workflowID := r.opened(id)
 			if b.parks != "" {
@@ -98,16 +98,15 @@ func TestRelay_EveryBranch(t *testing.T) {
 	}
 }
 
-// relaying adds a GitHub source that relays to the consumers.
-func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
+// relaying adds a GitHub source that relays to the destinations.
+func relaying(t *testing.T, c *config.Config, to map[string]*destination) {
 	t.Helper()
 	dir := t.TempDir()
-	text := "sources: {github: {provider: github, mode: live, secrets: [{value: env:GITHUB_SECRET}], relay: [" +
-		strings.Join(slices.Sorted(maps.Keys(to)), ", ") + "]}}\nconsumers:\n"
+	text := "sources: {github: {provider: github, mode: live, secrets: [{value: env:GITHUB_SECRET}]}}\ndestinations:\n"
 	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "GITHUB_SECRET": testSecret}
-	for name, consumer := range to {
-		env[strings.ToUpper(name)] = consumer.secret
-		text += "  " + name + ": {url: " + consumer.URL + ", timeout: 5s, retries: {first: 10ms, max: 40ms}, secrets: [{value: env:" + strings.ToUpper(name) + "}]}\n"
+	for name, destination := range to {
+		env[strings.ToUpper(name)] = destination.secret
+		text += "  " + name + ": {url: " + destination.URL + ", sources: [github], timeout: 5s, retries: {initial_interval: 10ms, max_interval: 40ms}, secrets: [{value: env:" + strings.ToUpper(name) + "}]}\n"
 	}
 	file := filepath.Join(dir, "pawl.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -117,10 +116,11 @@ func relaying(t *testing.T, c *config.Config, to map[string]*consumer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Sources["github"], c.Consumers = relaying.Sources["github"], relaying.Consumers
+	c.Sources["github"] = relaying.Sources["github"]
+	maps.Copy(c.Destinations, relaying.Destinations)
 }
 
-// opened lets GitHub send issues.opened to the rig's ingress.
+// opened sends issues.opened from GitHub to the rig's ingress.
 func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 	r.Helper()
 	e, err := forge.New(forge.Params{
@@ -166,7 +166,7 @@ func (r *rig) front() string {
 	return front.URL
 }
 
-// post has the provider of a source deliver e there, and wants the answer.
+// post sends e as the provider of a source, and checks the answer.
 func (r *rig) post(front, source string, e forge.Event, answer int) {
 	r.Helper()
 	target := forge.Target{URL: front + "/hooks/" + source, Secret: testSecret, Sign: providers[r.Config.Sources[source].Provider].Sign}
@@ -179,31 +179,29 @@ func (r *rig) post(front, source string, e forge.Event, answer int) {
 	}
 }
 
-// Stripe sends one event to two endpoints. It runs once, and the consumers of both sources get it, each once: also one
-// that both name.
+// Stripe sends one event to two endpoints. It runs once. The destinations of both sources get it once each, and so does a
+// destination of both.
 func TestRelay_TwoSourcesWantOneEvent_BothRelay(t *testing.T) {
 	t.Parallel()
-	crm, lake, both := newConsumer(t), newConsumer(t), newConsumer(t)
+	crm, lake, both := newDestination(t), newDestination(t), newDestination(t)
 	r := newRig(t, func(c *config.Config) {
-		relaying(t, c, map[string]*consumer{"crm": crm, "lake": lake, "both": both})
-		for name, relay := range map[string][]string{"stripe": {"crm", "both"}, "second": {"lake", "both"}} {
-			s := c.Sources["stripe"]
-			s.Relay = relay
-			c.Sources[name] = s
-		}
+		relaying(t, c, map[string]*destination{"crm": crm, "lake": lake, "both": both})
+		c.Sources["second"] = c.Sources["stripe"]
+		relay(c, "stripe", "crm", "both")
+		relay(c, "second", "lake", "both")
 	})
 	front := r.front()
 	e := purchase(t, "two-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	r.post(front, "stripe", e, http.StatusAccepted)
 	r.status(e, receipt.Processed)
-	for range 2 { // the second is a provider's retry
+	for range 2 { // the second is a retry by the provider
 		r.post(front, "second", e, http.StatusOK)
 		r.post(front, "stripe", e, http.StatusOK)
 	}
 	r.until("the second source's receipt is processed", func() bool {
 		return slices.Equal(r.rows(`select event_id || ' ' || status from receipts where source = 'second'`), []string{e.ID + "~second processed"})
 	})
-	for _, c := range []*consumer{crm, lake, both} {
+	for _, c := range []*destination{crm, lake, both} {
 		c.took(t, e.Body, 1)
 	}
 	if n := len(r.rows(`select id::text from receipts`)); n != 2 || r.done("finance") != 1 || r.done("email") != 1 {
@@ -211,26 +209,26 @@ func TestRelay_TwoSourcesWantOneEvent_BothRelay(t *testing.T) {
 	}
 }
 
-// consumer is an HTTP endpoint that checks each delivery's Standard Webhooks signature with the verifier of
-// the provider of that name, and remembers what it took.
-type consumer struct {
+// destination is an HTTP endpoint that verifies each delivery's Standard Webhooks signature with the verifier of the
+// provider of that name, and stores the accepted messages.
+type destination struct {
 	*httptest.Server
 	secret string
 
 	mu     sync.Mutex
-	first  []int // answers that come before it takes anything
+	first  []int // answers before it accepts anything
 	called int
 	taken  map[string][][]byte // bodies by webhook-id
 	forged []error
 }
 
-func newConsumer(t *testing.T, first ...int) *consumer {
+func newDestination(t *testing.T, first ...int) *destination {
 	t.Helper()
-	c := &consumer{
+	c := &destination{
 		secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte(uuid.NewString())),
 		first:  first, taken: map[string][][]byte{},
 	}
-	verifier, err := standardwebhooks.Provider.New(webhook.Settings{Source: "consumer", Secrets: []webhook.Secret{{Label: "a", Value: c.secret}}})
+	verifier, err := standardwebhooks.Provider.New(webhook.Settings{Source: "destination", Secrets: []webhook.Secret{{Label: "a", Value: c.secret}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,14 +257,14 @@ func newConsumer(t *testing.T, first ...int) *consumer {
 	return c
 }
 
-func (c *consumer) calls() int {
+func (c *destination) calls() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.called
 }
 
-// took wants n messages taken, each once and with the body as the provider sent it.
-func (c *consumer) took(t *testing.T, body []byte, n int) {
+// took checks that n messages were accepted, each once and with the provider's body.
+func (c *destination) took(t *testing.T, body []byte, n int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()

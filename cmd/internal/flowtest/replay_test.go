@@ -11,12 +11,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// runsOf are the runs of an event in their order: kind, who asked and why, whether the previous one is the one before, and
+// runsOf returns the runs of an event in order: kind, actor and reason, whether the previous run is the one before, and
 // the outcome.
 func (r *rig) runsOf(e forge.Event) []string {
 	r.Helper()
@@ -24,18 +25,18 @@ func (r *rig) runsOf(e forge.Event) []string {
 		from runs join receipts on receipts.id = receipt_id where event_id = $1 order by started_at`, e.ID)
 }
 
-// replayed asks for a replay and waits for its end.
+// replayed requests a replay and waits for its end.
 func (r *rig) replayed(e forge.Event, workflowID string) workflows.EventResult {
 	r.Helper()
 	before := r.Temporal.GetWorkflow(r.Context(), workflowID, "").GetRunID()
-	answer := r.mustAsk(operator.VerbReplay, e)
+	answer := r.mustAsk(event.Replay.Name, e)
 	if answer.WorkflowID != workflowID || answer.PreviousRun != before {
 		r.Errorf("answered %+v, want a run of %s after %s", answer, workflowID, before)
 	}
 	return r.nextRun(workflowID, before)
 }
 
-// nextRun waits for the end of the run that follows another.
+// nextRun waits for the end of the run after another run.
 func (r *rig) nextRun(workflowID, before string) workflows.EventResult {
 	r.Helper()
 	var run string
@@ -49,7 +50,8 @@ func (r *rig) nextRun(workflowID, before string) workflows.EventResult {
 	return r.result(workflowID, run)
 }
 
-// A replay runs the event again under its workflow ID: every effect is found done, and the runs say who asked, and why.
+// A replay runs the event again under its workflow ID. Every effect is already done, and the runs contain the actor and
+// the reason.
 func TestFlows_EveryBranch_Replayed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -91,8 +93,8 @@ func TestFlows_EveryBranch_Replayed(t *testing.T) {
 	}
 }
 
-// One request is one replay: after a lost answer, after the run's end, and where the dispatcher died between the start and
-// its mark.
+// One request creates one replay: after a lost response, after the run's end, and if the dispatcher crashes between the
+// start and its mark.
 func TestReplay_SameRequest_OneRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -101,15 +103,15 @@ func TestReplay_SameRequest_OneRun(t *testing.T) {
 	r.result(id, "")
 	r.status(e, receipt.Processed)
 	first := r.Temporal.GetWorkflow(t.Context(), id, "").GetRunID()
-	again := func(a *operator.Decision) { a.Request = "replay-1" }
-	answer := r.mustAsk(operator.VerbReplay, e, again)
+	again := func(a *decide.Decision) { a.Request = "replay-1" }
+	answer := r.mustAsk(event.Replay.Name, e, again)
 	r.nextRun(id, first)
 	r.status(e, receipt.Processed)
-	if repeated := r.mustAsk(operator.VerbReplay, e, again); !repeated.Repeated || repeated.PreviousRun != answer.PreviousRun || repeated.WorkflowID != id {
+	if repeated := r.mustAsk(event.Replay.Name, e, again); !repeated.Repeated || repeated.PreviousRun != answer.PreviousRun || repeated.WorkflowID != id {
 		t.Errorf("once more: %+v, want the first call's answer", repeated)
 	}
-	// Nobody has heard of the start: the wish stands as it was.
-	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = jsonb_build_object('request', 'replay-1', 'who', 'ada', 'why', 'x', 'previous', $2::text) where event_id = $1`, e.ID, first)
+	// The start was not recorded: the request is still pending.
+	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = jsonb_build_object('request', 'replay-1', 'who', 'ada', 'reason', 'x', 'previous', $2::text) where event_id = $1`, e.ID, first)
 	r.until("the run is found by its request", func() bool {
 		return r.rows(`select concat_ws(' ', status, rerun is null) from receipts where event_id = $1`, e.ID)[0] == "processing t"
 	})
@@ -121,7 +123,7 @@ func TestReplay_SameRequest_OneRun(t *testing.T) {
 	}
 }
 
-// A run that was ended from outside goes on as a replay, also where Temporal has forgotten it; what it had not done is done.
+// A run that was terminated continues as a replay, even if Temporal no longer stores it. Its missing effects are done.
 func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -130,15 +132,15 @@ func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 	id := r.receive(e)
 	r.status(e, receipt.Dead)
 	r.clearFaults()
-	if _, err := r.ask(operator.VerbReplay, e); err == nil || !strings.Contains(err.Error(), "waits for a decision") || !strings.Contains(err.Error(), "events retry "+e.ID) {
+	if _, err := r.ask(event.Replay.Name, e); err == nil || !strings.Contains(err.Error(), "waits for a decision") || !strings.Contains(err.Error(), "events retry "+e.ID) {
 		t.Errorf("a replay of what waits for a decision: %v", err)
 	}
 	if err := r.Temporal.TerminateWorkflow(t.Context(), id, "", "by a person"); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody has noticed yet; the refusal of a retry says what goes on from here.
-	if _, err := r.ask(operator.VerbRetry, e); err == nil || !strings.Contains(err.Error(), "events replay "+e.ID) {
-		t.Errorf("a retry of what was terminated: %v, want it to name the replay", err)
+	// pawl has not noticed yet. The refusal of a retry names the verb that works.
+	if _, err := r.ask(event.Retry.Name, e); err == nil || !strings.Contains(err.Error(), "events replay "+e.ID) {
+		t.Errorf("a retry of a terminated run: %v, want it to name the replay", err)
 	}
 	if result := r.replayed(e, id); result.Outcome != "processed" || r.done("finance") != 1 || r.done("email") != 1 {
 		t.Errorf("the replay ended %s (%s), with %d entries and %d mails", result.Outcome, result.Reason, r.done("finance"), r.done("email"))
@@ -146,7 +148,7 @@ func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 	r.status(e, receipt.Processed)
 	// Temporal's retention is over.
 	r.exec(`update receipts set workflow_id = workflow_id || ':gone' where event_id = $1`, e.ID)
-	answer := r.mustAsk(operator.VerbReplay, e)
+	answer := r.mustAsk(event.Replay.Name, e)
 	if answer.PreviousRun != "" || answer.WorkflowID != id+":gone" {
 		t.Errorf("answered %+v", answer)
 	}
@@ -158,7 +160,7 @@ func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 	}
 }
 
-// A reset in Temporal came between the wish and its start: it stands in for the replay, and the receipt follows it.
+// A reset in Temporal happens between the request and its start. It replaces the replay, and the receipt follows it.
 func TestReplay_ResetCameFirst_StandsIn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -167,8 +169,8 @@ func TestReplay_ResetCameFirst_StandsIn(t *testing.T) {
 	id := r.receive(e)
 	r.status(e, receipt.Dead)
 	first := r.Temporal.GetWorkflow(t.Context(), id, "").GetRunID()
-	// As if its run had ended, and a reset had followed at once.
-	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = '{"request":"r","who":"ada","why":"x","previous":"another"}' where event_id = $1`, e.ID)
+	// The state as if the run had ended, and a reset had followed at once.
+	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = '{"request":"r","who":"ada","reason":"x","previous":"another"}' where event_id = $1`, e.ID)
 	r.until("the run that goes on is taken for it", func() bool {
 		return r.rows(`select concat_ws(' ', status, rerun is null) from receipts where event_id = $1`, e.ID)[0] == "processing t"
 	})
@@ -177,7 +179,7 @@ func TestReplay_ResetCameFirst_StandsIn(t *testing.T) {
 	}
 }
 
-// A late fact of a receipt has been done by the clock: what is replayed is the event, and not that.
+// A scheduled action of a receipt was executed. A replay runs the event, and not the scheduled action.
 func TestReplay_AfterTheClock_RunsTheEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -189,7 +191,7 @@ func TestReplay_AfterTheClock_RunsTheEvent(t *testing.T) {
 	r.exec(`update receipts set workflow_id = $2 where event_id = $1`, e.ID, due)
 	r.exec(`insert into runs (workflow_id, run_id, receipt_id, kind, started_at, closed_at, outcome)
 		select $2, 'due-run', id, 'due', $3, $3, 'processed' from receipts where event_id = $1`, e.ID, due, time.Now())
-	if answer := r.mustAsk(operator.VerbReplay, e); answer.WorkflowID != id {
+	if answer := r.mustAsk(event.Replay.Name, e); answer.WorkflowID != id {
 		t.Errorf("replays %s, want %s", answer.WorkflowID, id)
 	}
 	r.until("the event has run again", func() bool {

@@ -14,7 +14,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	decides "github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/money"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
@@ -24,7 +27,7 @@ import (
 
 var subscriptionID = regexp.MustCompile(`sub_[A-Za-z0-9]+`)
 
-// misreadings are what a reader with a fault found in place of what a body says: each makes the body that says so.
+// misreadings are faults of a parser. Each changes a body so that it contains what the faulty parser read.
 var misreadings = []func(seed string, body []byte) []byte{
 	func(_ string, body []byte) []byte { return body }, // none
 	func(_ string, body []byte) []byte {
@@ -44,7 +47,7 @@ var misreadings = []func(seed string, body []byte) []byte{
 	},
 }
 
-// misreads has the customer with that number buy, and returns what was sent: the events are taken as a misreading says.
+// misreads makes customer n buy with the misread events, and returns the original events.
 func (w drillWorld) misreads(n int, reads func(seed string, body []byte) []byte) (sent []forge.Event) {
 	b := buyer{T: w.T, seed: fmt.Sprintf("%s-%02d", w.name, n)}
 	for _, eventType := range []string{"customer.subscription.created", "invoice.paid"} {
@@ -58,7 +61,7 @@ func (w drillWorld) misreads(n int, reads func(seed string, body []byte) []byte)
 	return sent
 }
 
-// keepTruth makes the kept bodies say what was sent, and their facts those of an older reader.
+// keepTruth replaces the stored bodies with the original ones, and marks their facts as facts of an older parser.
 func (w drillWorld) keepTruth(sent []forge.Event) {
 	for _, e := range sent {
 		hash := sha256.Sum256(e.Body)
@@ -68,8 +71,8 @@ func (w drillWorld) keepTruth(sent []forge.Event) {
 	}
 }
 
-// newRereadWorld is a drill world in which two customers buy for each misreading. If it is misread, events are taken as
-// the misreadings say, and the bodies that are kept say what was sent.
+// newRereadWorld is the rig of a drill in which two customers buy for each misreading. If misread is set, the facts
+// come from the misread events, and the stored bodies are the original ones.
 func newRereadWorld(t *testing.T, misread bool) drillWorld {
 	w := drillWorld{name: "drill-" + uuid.NewString()[:8]}
 	w.rig = newRig(t, nil)
@@ -90,7 +93,7 @@ func newRereadWorld(t *testing.T, misread bool) drillWorld {
 	return w
 }
 
-// held is what the world holds, without the accounts that nobody has any more: they are suspended.
+// held returns the state of the rig without the accounts that no object belongs to any more. They are suspended.
 func (w drillWorld) held() map[string][]string {
 	found := w.holds()
 	for name := range found {
@@ -101,27 +104,27 @@ func (w drillWorld) held() map[string][]string {
 	return found
 }
 
-// reads has kept bodies read again, or a reading undone, and returns what that was to change, and its ID.
-func (w drillWorld) reads(found *operator.Reread, pause bool) (reading string) {
+// reads applies the changes of parsing stored bodies again, and waits until its job is finished.
+func (w drillWorld) reads(found *rules.Reread, pause bool) {
 	w.Helper()
-	reading = "reread-" + uuid.NewString()[:8]
-	decide := func(d operator.Decision) {
+	reading := "reread-" + uuid.NewString()[:8]
+	decide := func(d decides.Decision) {
 		w.Helper()
 		d.Who, d.Why = "ada", "the reader had a fault"
 		if _, err := w.operatorOver(w.Pool).Decide(w.Context(), d); err != nil {
 			w.Fatal(err)
 		}
 	}
-	apply := operator.Decision{Verb: operator.VerbApplyReading, Target: reading, Request: reading,
-		Args: operator.Args{Found: &operator.RereadDecision{Reread: found, Rate: 20}}}
+	apply := decides.Decision{Verb: rules.ApplyReading.Name, Target: reading, Request: reading,
+		Args: decides.Args{Found: &rules.RereadDecision{Reread: found, Rate: 20}}}
 	decide(apply)
-	decide(apply) // a repeated request is one reading
+	decide(apply) // a repeated request is applied once
 	if pause {
-		decide(operator.Decision{Verb: "pause-job", Target: reading})
-		decide(operator.Decision{Verb: "resume-job", Target: reading})
+		decide(decides.Decision{Verb: "pause-job", Target: reading})
+		decide(decides.Decision{Verb: "resume-job", Target: reading})
 	}
 	w.until("the job is finished", func() bool {
-		d, err := w.operator().ShowJob(w.Context(), reading, "", 100)
+		d, err := jobs.Show(w.Context(), w.operator(), reading, "", 100)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -131,11 +134,10 @@ func (w drillWorld) reads(found *operator.Reread, pause bool) (reading string) {
 		return d.State == job.Finished
 	})
 	w.settled()
-	return reading
 }
 
-// What a reader with a fault has made of bodies heals: prices, seats, accounts and objects are then as if it had never
-// been. Nothing is booked or mailed for that. It can be undone, and that, too.
+// Facts of a faulty parser are corrected: prices, seats, accounts and objects then have the right values. Nothing is
+// booked or sent for that.
 func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	t.Parallel()
 	twin, w := newRereadWorld(t, false), newRereadWorld(t, true)
@@ -147,9 +149,9 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	w.exec(`delete from receipt_bodies where receipt_id in (select id from receipts where event_id like $1)`, "%-00%")
 	const others = `select from tasks where kind <> 'entry_differs'`
 	before := fmt.Sprint(w.done("finance"), w.done("email"), len(w.rows(others)))
-	again := func(filter rebuild.PayloadFilter) *operator.Reread {
+	again := func(filter rebuild.PayloadFilter) *rules.Reread {
 		t.Helper()
-		found, err := operator.ReadAgain(t.Context(), w.Pool, policy, nil, filter, nil)
+		found, err := rules.ReadAgain(t.Context(), w.Pool, policy, nil, filter, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,9 +166,9 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 		t.Errorf("read %d, gone %v, hit %+v", found.Read, found.Gone, found.Counts)
 	}
 	if found := again(rebuild.PayloadFilter{}); len(found.Gone) != 2 {
-		t.Errorf("gone are %v, want the two events whose bodies were deleted", found.Gone)
+		t.Errorf("missing are %v, want the two events with deleted bodies", found.Gone)
 	}
-	reading := w.reads(found, true)
+	w.reads(found, true)
 	compare := func(when string, want map[string][]string) {
 		t.Helper()
 		for name, got := range w.held() {
@@ -174,8 +176,8 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 				t.Errorf("%s: %s\n got %q\nwant %q", when, name, got, want[name])
 			}
 		}
-		if left, err := operator.CheckRows(t.Context(), w.Pool, billing.Scope{}, policy, nil); err != nil || len(left) > 0 {
-			t.Errorf("%s the rows are not what the facts come to: %v, %v", when, left, err)
+		if left, err := rules.CheckRows(t.Context(), w.Pool, billing.Scope{}, policy, nil); err != nil || len(left) > 0 {
+			t.Errorf("%s the rows differ from the fold of the facts: %v, %v", when, left, err)
 		}
 		if after := fmt.Sprint(w.done("finance"), w.done("email"), len(w.rows(others))); after != before {
 			t.Errorf("%s there are %s entries, mails and tasks, before there were %s", when, after, before)
@@ -185,39 +187,20 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	asked := func(when string, want int) {
 		t.Helper()
 		if open := w.rows(`select title from tasks where kind = 'entry_differs' and state = 'open'`); len(open) != want {
-			t.Errorf("%s people are asked %q, want %d", when, open, want)
+			t.Errorf("%s open tasks %q, want %d", when, open, want)
 		}
 	}
-	asked("after the reading", 4) // two of other accounts, two of another amount
+	asked("after the reading", 4) // two with another account, two with another amount
 	if found := again(rebuild.PayloadFilter{}); len(found.Facts) > 0 {
 		t.Errorf("read once more, these differ: %+v", found.Facts)
 	}
-	undo := func(of string) string {
-		t.Helper()
-		found, err := operator.UndoReading(t.Context(), w.Pool, policy, of, nil)
-		if err != nil || len(found.Facts) == 0 {
-			t.Fatalf("undo %s: %+v, %v", of, found, err)
-		}
-		return w.reads(found, false)
-	}
-	undone := undo(reading)
-	compare("after the undo", wrong)
-	asked("after the undo", 0)
-	if found := again(rebuild.PayloadFilter{}); len(found.Facts) > 0 {
-		t.Errorf("what was undone is asked for again: %+v", found.Facts)
-	}
-	if found, err := operator.UndoReading(t.Context(), w.Pool, policy, reading, nil); err != nil || len(found.Facts) > 0 {
-		t.Errorf("a second undo would change %+v, %v", found, err)
-	}
-	undo(undone)
-	compare("after the undo of the undo", twin.held())
-	if n := w.rows(`select distinct data ->> 'cause' from outbox where data ? 'cause'`); !slices.Equal(n, []string{"reread"}) {
+	if n := w.rows(`select distinct data ->> 'reason' from outbox where data ? 'reason'`); !slices.Equal(n, []string{"payloads"}) {
 		t.Errorf("the news name the causes %q", n)
 	}
 }
 
-// A reader has read no tax. Read again, the entry has the same amount and another tax: a person is asked once with both
-// figures, and a correction of the tax alone goes to finance, once.
+// A parser has omitted the tax. After parsing again, the entry has the same amount and another tax. One task shows both
+// figures, and the finance sink receives one correction of the tax only.
 func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	t.Parallel()
 	w := drillWorld{rig: newRig(t, nil), name: "tax-" + uuid.NewString()[:8]}
@@ -232,14 +215,14 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	w.receive(misread)
 	w.status(misread, receipt.Processed)
 	w.keepTruth([]forge.Event{truth})
-	found, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, rebuild.PayloadFilter{}, nil)
+	found, err := rules.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, rebuild.PayloadFilter{}, nil)
 	if err != nil || len(found.Facts) != 1 || !slices.Equal(found.Facts[0].Fields, []string{"Invoice.Tax"}) {
 		t.Fatalf("read again: %+v, %v; want the tax alone", found, err)
 	}
 	w.reads(found, false)
 	asked := w.rows(`select title from tasks where kind = 'entry_differs' and state = 'open'`)
 	if len(asked) != 1 || !strings.Contains(asked[0], "0.00 USD of it tax") || !strings.Contains(asked[0], "3.19 USD of it tax") {
-		t.Errorf("people are asked %q, want both figures once", asked)
+		t.Errorf("open tasks %q, want both figures once", asked)
 	}
 	if n := w.done("finance"); n != 1 {
 		t.Errorf("finance has %d entries before the answer", n)
@@ -248,7 +231,7 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	o.FourEyes = true
 	confirms := ""
 	for i, who := range []string{"ada", "bob"} {
-		d := operator.Decision{Verb: operator.VerbCorrect, Target: x.own("in_1"), Why: "the reader read no tax"}
+		d := decides.Decision{Verb: money.Correct.Name, Target: x.own("in_1"), Why: "the reader read no tax"}
 		of(who)(&d)
 		d.Confirms = confirms
 		a, err := o.Decide(t.Context(), d)
@@ -270,7 +253,7 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	if open := w.rows(`select title from tasks where state = 'open'`); len(open) > 0 {
 		t.Errorf("people are still asked %q", open)
 	}
-	if again, err := operator.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, rebuild.PayloadFilter{}, nil); err != nil || len(again.Facts) > 0 {
+	if again, err := rules.ReadAgain(t.Context(), w.Pool, process.BillingPolicy(w.Config), nil, rebuild.PayloadFilter{}, nil); err != nil || len(again.Facts) > 0 {
 		t.Errorf("read once more: %+v, %v", again, err)
 	}
 }

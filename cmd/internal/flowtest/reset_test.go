@@ -21,8 +21,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// A run that a reset made is at its first activity for a while, and somebody decides about it. That is no decision
-// that the reset re-applies: nothing waits for it yet, and who decides is told so.
+// A run created by a reset executes its first activity, and a person makes a decision about it. The decision is refused
+// with a reason, because nothing waits for it yet, and a reset does not apply it again.
 func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	t.Parallel()
 	c := dialTemporal(t)
@@ -47,7 +47,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 			loading <- struct{}{}
 			<-goOn
 		}
-		return activities.LoadRelayResult{Code: "no_consumer", Reason: "nowhere to go"}, nil
+		return activities.LoadRelayResult{Code: "no_destination", Reason: "nowhere to go"}, nil
 	})
 	in := workflows.EventInput{Ref: event.Ref{ReceiptID: "r", Provider: "github", Mode: "live", EventID: "evt_" + uuid.NewString()[:8]}}
 	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID(), TaskQueue: queue}, in.Flow(), in)
@@ -71,8 +71,8 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	}
 }
 
-// A run parked twice, and a retry did at last what had failed. Reset to where it parked, it takes over a history that
-// says the effect failed: it does not ask again about what has been done since.
+// A run parked twice, and a retry completed the failed effect. It is reset to where it parked, with a history that
+// contains the failure. It does not park for the effect that was done since.
 func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	for name, nth := range map[string]int{"to the first park": 1, "to the second one": 2} {
@@ -98,7 +98,7 @@ func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 			}
 			history := r.history(id, run)
 			if parkedAt(history, nth) != 0 {
-				t.Error("the reset run has parked anew")
+				t.Error("the reset run has parked again")
 			}
 			if err := replay(original, workflow.Execution{}); err != nil {
 				t.Errorf("the original run does not replay: %v", err)
@@ -111,7 +111,8 @@ func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-// parkedAt is the workflow task in which a run parked for the nth time, by the event that completed it; 0 for none.
+// parkedAt returns the event that completed the workflow task in which a run parked for the nth time; 0 if there is no
+// such event.
 func parkedAt(history *historypb.History, nth int) int64 {
 	for _, event := range history.Events {
 		marker := event.GetMarkerRecordedEventAttributes()

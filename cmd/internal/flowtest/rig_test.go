@@ -27,10 +27,11 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/dispatch"
 	"github.com/pawlhq/pawl/ingress/github"
@@ -43,17 +44,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(300) // a tenth of the time, where histories and rows are made and dropped
+	debug.SetGCPercent(300) // saves a tenth of the time, because histories and rows create much garbage
 	schematest.AtOnce(6)
 	schematest.Main(m, stopTemporal)
 }
 
-// providers are those of this package's tests.
+// providers are the providers of this package's tests.
 var providers = map[string]webhook.Provider{"stripe": stripe.Provider, "github": github.Provider}
 
 const testSecret = "whsec_0123456789abcdef0123456789abcdef"
 
-// devTemporal is the one Temporal server of this package's tests; stopTemporal ends it.
+// devTemporal returns the Temporal server that all tests of this package share; stopTemporal stops it.
 var devTemporal = sync.OnceValues(func() (server *dev.Temporal, err error) {
 	if devTemporalDir, err = os.MkdirTemp("", "pawl-flow-"); err != nil {
 		return nil, err
@@ -72,12 +73,12 @@ var devTemporalDir string
 
 func stopTemporal() error {
 	if devTemporalDir == "" {
-		return nil // no test asked for it
+		return nil // no test has started it
 	}
 	defer func() { _ = os.RemoveAll(devTemporalDir) }()
 	server, err := devTemporal()
 	if err != nil {
-		return nil // it did not start, as the test has said
+		return nil // it did not start, as the test has reported
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -99,30 +100,30 @@ func dialTemporal(t *testing.T) client.Client {
 	return c
 }
 
-// rig is a whole pawl behind the ingress: a database, a sandbox, a dispatcher and a worker of its own,
-// on the Temporal server that all rigs share.
+// rig is a complete pawl without the ingress: its own database, sandbox, dispatcher and worker, on the Temporal server
+// that all rigs share.
 type rig struct {
 	*testing.T
 	*process.Node
 	sandbox *sandbox.Sandbox
 	dir     string
 	starter *dispatch.Dispatcher
-	// account, when set, is the one that the journals are read for.
+	// account limits the journals to one account, unless it is "".
 	account string
-	// patience is how long anything is waited for, four minutes where it is 0.
+	// patience is the timeout of every wait; 0 means four minutes.
 	patience time.Duration
-	// eyes are the test's own connections, which a busy machine may take long to make.
+	// eyes are the test's own connections. Connecting may take long on a busy machine.
 	eyes *pgxpool.Pool
 	// worker are connections with the database role of a worker.
 	worker *pgxpool.Pool
-	// run has something run for as long as the rig lasts.
+	// run starts a function that ends with the rig.
 	run func(func(context.Context))
 }
 
-// impatient are the retries of a rig's sinks. Their time is over with the third try: see thirdTryIsLast.
-var impatient = config.Retries{First: 10 * time.Millisecond, Max: 40 * time.Millisecond, For: 24 * time.Hour}
+// impatient are the retries of a rig's sinks. Their time ends with the third attempt: see thirdTryIsLast.
+var impatient = config.Retries{InitialInterval: 10 * time.Millisecond, MaxInterval: 40 * time.Millisecond, MaxElapsed: 24 * time.Hour}
 
-// thirdTryIsLast makes the time for trying pass with the second failure of an effect's round.
+// thirdTryIsLast ends the retry time with the second failure of an effect's round.
 const thirdTryIsLast = `
 create function pass_time() returns trigger language plpgsql as $$
 begin
@@ -131,13 +132,13 @@ begin
 end $$;
 create trigger pass_time before update on effects for each row when (old.failures = 1 and new.failures = 2) execute function pass_time()`
 
-// newRig wires what `pawl dev` wires, impatiently: short time-outs and waits. Its source has no key of Stripe's API.
+// newRig connects the same components as `pawl dev`, with short timeouts and delays. Its source has no Stripe API key.
 func newRig(t *testing.T, tune func(*config.Config)) *rig {
 	t.Helper()
 	return newRigWith(t, false, tune)
 }
 
-// newRigWith is newRig whose source has a key of the API that the sandbox stands in for, or none.
+// newRigWith is newRig, with a key of the simulated Stripe API if key is set.
 func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	t.Helper()
 	r := newIdleRig(t, key, tune)
@@ -154,7 +155,7 @@ func (r *rig) work() {
 	})
 }
 
-// newIdleRig is a rig without a worker: what it receives is started, and waits.
+// newIdleRig is a rig without a worker: received events are started, and wait.
 func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	t.Helper()
 	return newLoggedRig(t, key, slog.New(slog.DiscardHandler), tune)
@@ -169,19 +170,22 @@ func newLoggedRig(t *testing.T, key bool, log *slog.Logger, tune func(*config.Co
 	if r.sandbox, err = sandbox.Start(ctx, sandbox.Config{Dir: filepath.Join(r.dir, "sandbox")}); err != nil {
 		t.Fatal(err)
 	}
-	outside := config.DevParams{
-		WorkspacesURL: r.sandbox.URL(), FinanceURL: r.sandbox.URL(), SMTP: r.sandbox.SMTPAddr(), Subscriber: r.sandbox.URL() + "/events",
-		Consumer: r.sandbox.URL() + "/relayed",
+	outside := template.DevParams{
+		WorkspacesURL: r.sandbox.URL(), FinanceURL: r.sandbox.URL(), SMTP: r.sandbox.SMTPAddr(), EventsURL: r.sandbox.URL() + "/events",
+		RelayedURL: r.sandbox.URL() + "/relayed", Relayed: "stripe",
 	}
 	if key {
 		outside.StripeAPI = r.sandbox.URL() + "/stripe"
 	}
 	cfg := configure(t, outside, "default")
+	relayed := cfg.Destinations["relayed"]
+	relayed.Sources = nil // until a test relays: see relay
+	cfg.Destinations["relayed"] = relayed
 	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
-	cfg.Policy.Reconcile, cfg.Policy.Gaps, cfg.Policy.Endpoint = 0, "off", "off" // the hour may strike while a test runs
-	sinks := &cfg.Sinks
-	sinks.Workspaces.Retries, sinks.Finance.Retries, sinks.Email.Retries = impatient, impatient, impatient
-	sinks.Workspaces.Timeout, sinks.Finance.Timeout, sinks.Email.Timeout = unloaded, unloaded, unloaded
+	cfg.Policy.Reconcile, cfg.Policy.Backfill, cfg.Policy.Endpoint = 0, "off", "off" // the schedules could run during a test
+	sinks := cfg.Sinks
+	sinks["workspaces"].Retries, sinks["finance"].Retries, sinks["email"].Retries = impatient, impatient, impatient
+	sinks["workspaces"].Timeout, sinks["finance"].Timeout, sinks["email"].Timeout = unloaded, unloaded, unloaded
 	if tune != nil {
 		tune(cfg)
 	}
@@ -219,22 +223,22 @@ func newLoggedRig(t *testing.T, key bool, log *slog.Logger, tune func(*config.Co
 	})
 	t.Cleanup(func() {
 		stop()
-		_ = r.sandbox.Close() // lets go of requests that a fault holds
+		_ = r.sandbox.Close() // ends the requests that a fault blocks
 		running.Wait()
 		r.Close()
 	})
 	return r
 }
 
-// of is the rig in a test that is a part of its own.
+// of returns the rig for a subtest.
 func (r *rig) of(t *testing.T) *rig {
 	own := *r
 	own.T = t
 	return &own
 }
 
-// configure returns what `pawl dev` runs with, on a database of its own and in this namespace of the shared Temporal.
-func configure(t *testing.T, outside config.DevParams, namespace string) *config.Config {
+// configure returns the configuration of `pawl dev` for a new database and this namespace of the shared Temporal.
+func configure(t *testing.T, outside template.DevParams, namespace string) *config.Config {
 	t.Helper()
 	temporal, err := devTemporal()
 	if err != nil {
@@ -246,8 +250,8 @@ func configure(t *testing.T, outside config.DevParams, namespace string) *config
 		"database.url":   schematest.DSNAs(t, schematest.NewDSN(t), schematest.Worker),
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = %q\n", temporal.Addr(), namespace),
 		"secrets/stripe": testSecret, "secrets/stripe-api": "rk_dev",
-		"secrets/consumer": "whsec_" + base64.StdEncoding.EncodeToString([]byte("for a consumer of the sandbox's")),
-		"pawl.yaml":        string(config.Dev(outside)),
+		"secrets/destination": "whsec_" + base64.StdEncoding.EncodeToString([]byte("for a destination of the sandbox's")),
+		"pawl.yaml":           string(template.Dev(outside)),
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
@@ -269,25 +273,36 @@ func write(t *testing.T, file, content string) {
 }
 
 const (
-	// unloaded is how long a rig's worker waits for a sink: longer than a busy machine lets it wait.
+	// unloaded is the timeout of a rig's sinks, longer than a delay on a busy machine.
 	unloaded = 10 * time.Second
-	// patience is that time where a sink hangs.
+	// patience is the timeout in tests with a hanging sink.
 	patience = 2 * time.Second
 )
 
-// hanging is for tests whose sinks hang.
+// hanging is the configuration for tests with hanging sinks.
 func hanging(c *config.Config) {
-	sinks := &c.Sinks
-	sinks.Workspaces.Timeout, sinks.Finance.Timeout, sinks.Email.Timeout, sinks.Subscribers[0].Timeout = patience, patience, patience, patience
+	c.Sinks["workspaces"].Timeout, c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout = patience, patience, patience
+	events := c.Destinations["events"]
+	events.Timeout = patience
+	c.Destinations["events"] = events
 }
 
-// canary is in every place of the payload where personal data stands; it must be nowhere in Temporal.
+// relay adds a source to the sources of destinations.
+func relay(c *config.Config, source string, names ...string) {
+	for _, name := range names {
+		d := c.Destinations[name]
+		d.Sources = append(d.Sources, source)
+		c.Destinations[name] = d
+	}
+}
+
+// canary is in every field of the payload with personal data. It must not occur in Temporal.
 const canary = "canary"
 
-// bought is when purchases are made.
+// bought is the time of the purchases.
 var bought = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// purchase makes an event about one purchase; seed names it.
+// purchase returns an event about the purchase of a seed.
 func purchase(t *testing.T, seed, eventType, plan string) forge.Event {
 	t.Helper()
 	return purchaseAt(t, seed, eventType, plan, bought)
@@ -298,7 +313,7 @@ func purchaseAt(t *testing.T, seed, eventType, plan string, at time.Time) forge.
 	return purchaseOf(t, seed, eventType, plan, at, 1)
 }
 
-// purchaseOf is an event about a purchase whose invoice has so many lines.
+// purchaseOf returns an event about a purchase with this number of invoice lines.
 func purchaseOf(t *testing.T, seed, eventType, plan string, at time.Time, lines int) forge.Event {
 	t.Helper()
 	e, err := forge.New(forge.Params{
@@ -323,7 +338,7 @@ func purchaseOf(t *testing.T, seed, eventType, plan string, at time.Time, lines 
 	return e
 }
 
-// tell tells the sandbox what happened at Stripe, in this order.
+// tell sends events to the simulated Stripe API, in this order.
 func (r *rig) tell(events ...forge.Event) {
 	r.Helper()
 	if err := forge.Tell(r.Context(), r.sandbox.URL()+"/stripe", events); err != nil {
@@ -331,7 +346,7 @@ func (r *rig) tell(events ...forge.Event) {
 	}
 }
 
-// receive keeps the event as the ingress does, and hands it over.
+// receive stores the event like the ingress, and dispatches it.
 func (r *rig) receive(e forge.Event) (workflowID string) {
 	r.Helper()
 	var envelope struct {
@@ -356,7 +371,7 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 	})}.ID()
 }
 
-// keep commits the receipt of an event of Stripe's, as a provider has it that comes again, and hands it over.
+// keep commits the receipt of a Stripe event, retrying like a provider, and dispatches it.
 func (r *rig) keep(e receipt.New) event.Ref {
 	r.Helper()
 	now := time.Now()
@@ -375,7 +390,7 @@ func (r *rig) keep(e receipt.New) event.Ref {
 	return ref
 }
 
-// until calls ready until it says true: the longer that takes, the less often.
+// until calls ready until it returns true, with increasing delays.
 func (r *rig) until(what string, ready func() bool) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(r.patience, 4*time.Minute))
@@ -407,13 +422,13 @@ func (r *rig) status(e forge.Event, wanted ...receipt.Status) (got receipt.Statu
 	return got
 }
 
-// result waits for the end of a run; "" is the latest one.
+// result waits for the end of a run; "" means the latest one.
 func (r *rig) result(workflowID, runID string) workflows.EventResult {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
 	defer cancel()
 	var result workflows.EventResult
-	// The start goes through the dispatcher; until then there is nothing to wait for.
+	// The dispatcher starts the run; before that there is no run to wait for.
 	r.until("the run is there", func() bool {
 		_, err := r.Temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
 		return err == nil
@@ -429,26 +444,26 @@ func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
 	defer cancel()
-	// The receipt shows that a run parks a moment before the run can take a decision.
+	// The receipt shows that a run parks a moment before the run can accept a decision.
 	r.until("the decision is taken", func() bool {
 		err := decideAbout(ctx, r.operator(), workflowID, action, in)
-		if err != nil && !strings.Contains(err.Error(), "at this moment") && !strings.Contains(err.Error(), "its run is at work") {
+		if err != nil && !strings.Contains(err.Error(), "processes another decision") && !strings.Contains(err.Error(), "its run is in progress") {
 			r.Fatalf("%s: %v", action, err)
 		}
 		return err == nil
 	})
 }
 
-// decideAbout has ada decide about a run, and returns what came of it.
-func decideAbout(ctx context.Context, o *operator.Operator, workflowID, action string, in workflows.DecisionInput) error {
-	_, err := o.Decide(ctx, operator.Decision{
+// decideAbout makes a decision about a run as ada, and returns the answer.
+func decideAbout(ctx context.Context, o *decide.Operator, workflowID, action string, in workflows.DecisionInput) error {
+	_, err := o.Decide(ctx, decide.Decision{
 		Verb: action, Target: workflowID, Who: "ada", Why: "looked at it",
-		Args: operator.Args{Effect: in.Effect, Reference: in.Reference, Confirm: in.Confirm},
+		Args: decide.Args{Effect: in.Effect, Reference: in.Reference, Confirm: in.Confirm},
 	})
 	return err
 }
 
-// sendUpdate sends a decision to a run as any client of Temporal can.
+// sendUpdate sends a decision to a run like any Temporal client.
 func sendUpdate(ctx context.Context, c client.Client, workflowID, action, request string, in workflows.DecisionInput) error {
 	handle, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: workflowID, UpdateID: request, UpdateName: action, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -474,7 +489,7 @@ func (r *rig) history(workflowID, runID string) *historypb.History {
 	return history
 }
 
-// rows returns what a query of one text column gives.
+// rows returns the rows of a query with one text column.
 func (r *rig) rows(sql string, args ...any) []string {
 	r.Helper()
 	rows, err := cmp.Or(r.eyes, r.Pool).Query(r.Context(), sql, args...)
@@ -503,10 +518,10 @@ func (r *rig) exec(sql string, args ...any) {
 	}
 }
 
-// effects returns the state of each kind of effect that any event, or this one, has claimed.
+// effects returns the state of each kind of effect that any event, or this event, has claimed.
 func (r *rig) effects(of ...forge.Event) map[string]string {
 	r.Helper()
-	sql, args := `select kind || ' ' || state from effects where key not like '%:payment'`, []any{} // which asks how it was paid
+	sql, args := `select kind || ' ' || state from effects where key not like '%:payment'`, []any{} // except the request for the payment
 	for _, e := range of {
 		sql, args = sql+` and event_id = $1`, []any{e.ID}
 	}
@@ -518,7 +533,7 @@ func (r *rig) effects(of ...forge.Event) map[string]string {
 	return states
 }
 
-// fault tells the sandbox to fail, in the words of its documentation.
+// fault injects faults into the sandbox, in the format of its documentation.
 func (r *rig) fault(faults ...string) {
 	r.Helper()
 	for _, f := range faults {
@@ -533,7 +548,7 @@ func (r *rig) fault(faults ...string) {
 	}
 }
 
-// clearFaults makes the sandbox well again.
+// clearFaults removes all faults from the sandbox.
 func (r *rig) clearFaults() {
 	r.Helper()
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodDelete, r.sandbox.URL()+"/_faults", nil)
@@ -549,13 +564,13 @@ func (r *rig) clearFaults() {
 
 // entry is a line of the sandbox's journal.
 type entry struct {
-	At           time.Time
+	At           time.Time `json:"received_at"`
 	Key, Account string
 	First        bool
 	Body         map[string]any
 }
 
-// journal returns what a service of the sandbox has taken.
+// journal returns the requests that a service of the sandbox accepted.
 func (r *rig) journal(service string) []entry {
 	r.Helper()
 	content, err := os.ReadFile(filepath.Join(r.dir, "sandbox", service+".jsonl"))
@@ -575,7 +590,8 @@ func (r *rig) journal(service string) []entry {
 	return entries
 }
 
-// done counts what a service did: requests that a remembered key answered did nothing. The news of tasks are left out.
+// done counts the requests that a service applied. It omits requests with a repeated key, and published events about
+// tasks.
 func (r *rig) done(service string) (n int) {
 	r.Helper()
 	for _, e := range r.journal(service) {
@@ -586,10 +602,10 @@ func (r *rig) done(service string) (n int) {
 	return n
 }
 
-// footprint is everything that an effect leaves anywhere, but for who met it again.
+// footprint is everything that effects have stored anywhere, except the list of later claims.
 func (r *rig) footprint() map[string][]string {
 	r.Helper()
-	// The publisher sends what the flow has announced.
+	// Wait until the published events of the flow are sent.
 	r.until("the outbox is empty", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
 	prints := map[string][]string{}
 	for name, sql := range map[string]string{

@@ -14,7 +14,10 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/source"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
@@ -22,13 +25,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// scheduled is a rig whose schedules are those of the default policy.
+// scheduled enables the schedules of the default policy.
 func scheduled(c *config.Config) {
 	neverHasty(c)
-	c.Policy.Reconcile, c.Policy.Gaps, c.Policy.Endpoint = 7*24*time.Hour, "file", "watch"
+	c.Policy.Reconcile, c.Policy.Backfill, c.Policy.Endpoint = 7*24*time.Hour, "auto", "watch"
 }
 
-// trigger has a schedule of the rig run now, and returns what the run came to.
+// trigger runs a schedule of the rig now, and returns the result.
 func (r *rig) trigger(name string) (workflowID string, came workflows.ScheduledResult) {
 	r.Helper()
 	handle := r.schedule(name)
@@ -56,7 +59,7 @@ func (r *rig) trigger(name string) (workflowID string, came workflows.ScheduledR
 	return workflowID, came
 }
 
-// schedule waits until a worker has made a schedule of the rig.
+// schedule waits until a worker has created a schedule of the rig.
 func (r *rig) schedule(name string) client.ScheduleHandle {
 	r.Helper()
 	handle := r.Temporal.ScheduleClient().GetHandle(r.Context(), workflows.ScheduleID(r.Config.Temporal.TaskQueue, name))
@@ -67,8 +70,9 @@ func (r *rig) schedule(name string) client.ScheduleHandle {
 	return handle
 }
 
-// Two of three accounts have drifted: of one a change never came, the other is of a customer that Stripe does not show.
-// The day's job says of each what came of it, takes its share of all, and no account twice within the time.
+// Two of three accounts differ from Stripe: a change of one never arrived, and Stripe has no customer of the other. The
+// daily job reports the outcome for each account, processes its share of all accounts, and no account twice within the
+// period.
 func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Reconcile = 24 * time.Hour })
@@ -89,7 +93,7 @@ func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 	}
 	_, id, _ := strings.Cut(workflowID, ":")
 	if !strings.Contains(came.Says, id+": reconcile of 3 accounts") {
-		t.Errorf("came to %q", came.Says)
+		t.Errorf("the result is %q", came.Says)
 	}
 	b := bulkRig{rig: r}
 	d := b.await(id, "finished", state(job.Finished))
@@ -112,17 +116,17 @@ func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 		t.Errorf("%s accounts were compared", got[0])
 	}
 	if _, again := r.trigger(workflows.ScheduleReconcile); !strings.Contains(again.Says, "of 3 accounts") {
-		t.Errorf("the next day came to %q", again.Says)
+		t.Errorf("the result of the next day is %q", again.Says)
 	}
 }
 
-// With one request a second, a comparison of all accounts comes to its end: it makes one in two seconds, so that an event
-// which waits for an answer has the other half, and all together make no more than one.
+// With a limit of one request per second, a comparison of all accounts finishes. It makes one request in two seconds,
+// so that events can use the other half, and the total stays within the limit.
 func TestReconcileAll_OneRequestASecond_KeepsTheRate(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, func(c *config.Config) {
 		source := c.Sources["stripe"]
-		source.APIRate = 1
+		source.APIRateLimit = 1
 		c.Sources["stripe"] = source
 	})
 	r.exec(`create table took (name text, second bigint, requests int); grant insert on took to public;
@@ -132,24 +136,24 @@ func TestReconcileAll_OneRequestASecond_KeepsTheRate(t *testing.T) {
 	created := rename(t, purchaseAt(t, seed, "customer.subscription.created", "starter", time.Now().Add(-100*time.Hour)), "evt_"+seed+"_created")
 	r.tell(created)
 	r.result(r.receive(created), "")
-	asked, err := process.Asked(r.Config, providers, r.Pool, r.Receipts)
+	watched, err := process.Watched(r.Config, providers, r.Pool, r.Receipts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := r.operatorOver(r.Pool)
-	o.Asked = asked
-	made, err := o.ReconcileAll(t.Context(), account.Uncompared{}, "")
+	o.APIs = source.APIs(watched)
+	made, err := accounts.ReconcileAll(t.Context(), o, account.Uncompared{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	made.Rate = 50
-	if _, err := o.Decide(t.Context(), operator.Decision{Verb: operator.VerbStartJob, Request: "slow", Target: "slow", Who: "ada", Why: "the firewall was shut", Args: operator.Args{Found: made}}); err != nil {
+	if _, err := o.Decide(t.Context(), decide.Decision{Verb: jobs.Start.Name, Request: "slow", Target: "slow", Who: "ada", Why: "the firewall was shut", Args: decide.Args{Found: made}}); err != nil {
 		t.Fatal(err)
 	}
 	b := bulkRig{rig: r}
 	d := b.await("slow", "finished", state(job.Finished))
 	if len(d.List) != 1 || !strings.HasPrefix(d.List[0].Note, "same: ") {
-		t.Errorf("came to %+v", d.List)
+		t.Errorf("the result is %+v", d.List)
 	}
 	if over := r.rows(`select concat_ws(' ', name, second, requests) from took where requests > 1`); len(over) > 0 {
 		t.Errorf("more than one request at once: %q", over)
@@ -160,18 +164,19 @@ func TestReconcileAll_OneRequestASecond_KeepsTheRate(t *testing.T) {
 	}
 }
 
-// What never came is found by the hour and taken in; by policy it is only told. What was sent a moment ago is left alone.
+// The hourly search finds missing events and stores them, or only reports them, depending on the policy. It ignores
+// events that were sent a moment ago.
 func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 	t.Parallel()
-	for policy, says := range map[string]string{"file": "1 events never came", "report": "1 events never came"} {
+	for policy, says := range map[string]string{"auto": "1 events never came", "report": "1 events never came"} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
-			r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Gaps = policy })
+			r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Backfill = policy })
 			lost := purchaseAt(t, "lost-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Hour))
 			late := purchaseAt(t, "late-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Second))
 			r.tell(lost, late)
 			if _, came := r.trigger(workflows.ScheduleGaps + "stripe"); !strings.Contains(came.Says, "neither a delivery nor an import") {
-				t.Errorf("before the first delivery the search came to %+v", came)
+				t.Errorf("before the first delivery the search returned %+v", came)
 			}
 			r.exec(`insert into source_hours (source, hour, count) values ('stripe', now(), 1)`)
 			workflowID, came := r.trigger(workflows.ScheduleGaps + "stripe")
@@ -179,12 +184,12 @@ func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 				writeGolden(t, "FindGaps", policy, r.history(workflowID, ""))
 			}
 			if !strings.HasPrefix(came.Says, says) || (came.Left > 0) != (policy == "report") {
-				t.Errorf("came to %+v", came)
+				t.Errorf("the result is %+v", came)
 			}
-			if policy == "file" {
+			if policy == "auto" {
 				r.status(lost, receipt.Processed)
 			}
-			want := map[string]string{"file": lost.ID, "report": ""}[policy]
+			want := map[string]string{"auto": lost.ID, "report": ""}[policy]
 			if got := strings.Join(r.rows(`select event_id from receipts`), " "); got != want {
 				t.Errorf("taken in: %q, want %q", got, want)
 			}
@@ -192,11 +197,11 @@ func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 	}
 }
 
-// A worker's start makes the schedules as its configuration says: another configuration changes them, one without a key
-// deletes them, and a pause by a person stays.
+// A starting worker creates the schedules of its configuration. Another configuration changes them, a configuration
+// without a key deletes them, and a pause by a person stays.
 func TestSchedule_FollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
-	r := newIdleRig(t, true, scheduled) // a worker would read the configuration that changes here
+	r := newIdleRig(t, true, scheduled) // a worker would use the configuration that changes here
 	if err := r.EnsureSchedules(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +217,7 @@ func TestSchedule_FollowsTheConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ensure(func(c *config.Config) { c.Policy.Gaps, c.Policy.Reconcile = "report", 0 })
+	ensure(func(c *config.Config) { c.Policy.Backfill, c.Policy.Reconcile = "report", 0 })
 	d, err := handle.Describe(t.Context())
 	if err != nil || !d.Schedule.State.Paused || d.Schedule.State.Note != "by ada" {
 		t.Errorf("the pause did not stay: %+v, %v", d, err)

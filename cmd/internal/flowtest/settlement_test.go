@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// paidBack is a purchase and its refund, in the order in which they happened: what has paid, the invoice, the refund.
+// paidBack returns a purchase and its refund in chronological order: the payment, the invoice, the refund.
 func paidBack(t *testing.T, currency string) (all []forge.Event) {
 	t.Helper()
 	seed := "settled-" + uuid.NewString()[:8]
@@ -29,7 +29,7 @@ func paidBack(t *testing.T, currency string) (all []forge.Event) {
 
 const waitsToSettle = "finance-export waits: Stripe has not reported the settlement of the money yet"
 
-// settlements are those of the entries that finance has taken, in its order.
+// settlements returns the settlements of the entries that the finance sink accepted, in order.
 func (r *rig) settlements() (all []string) {
 	for _, e := range r.journal("finance") {
 		if !e.First {
@@ -44,8 +44,8 @@ func (r *rig) settlements() (all []string) {
 	return all
 }
 
-// An entry says how its money has settled where a key can ask, and is booked without it where Stripe does not tell. It
-// alone waits for that: the workspace and the letter do not, and nothing parks.
+// An entry contains the settlement of its money if a key can fetch it. If Stripe does not return it, the entry is
+// booked without. Only the entry waits for that: the workspace and the e-mail do not, and no run parks.
 func TestSettlement_AskedBeforeTheEntry(t *testing.T) {
 	t.Parallel()
 	known := []string{"payment 4900usd: 4900 - 172 = 4728usd", "refund 4900usd: -4900 - 0 = -4900usd"}
@@ -56,7 +56,7 @@ func TestSettlement_AskedBeforeTheEntry(t *testing.T) {
 		key            bool
 		faults         []string
 		want           []string
-		// waits is set where the payment's entry waits.
+		// waits is set if the entry of the payment waits.
 		waits bool
 	}{
 		{"no key", "usd", false, nil, []string{"payment 4900usd:", "refund 4900usd:"}, false},
@@ -64,13 +64,13 @@ func TestSettlement_AskedBeforeTheEntry(t *testing.T) {
 		{"another currency", "eur", true, nil, []string{"payment 4900eur: 6125 - 207 = 5918usd", "refund 4900eur: -6125 - 0 = -6125usd"}, false},
 		{"known later", "usd", true, []string{fmt.Sprintf(charges, 1, `"mode":"unsettled"`), fmt.Sprintf(refunds, 1, `"mode":"unsettled"`)}, known, true},
 		{"no answer at first", "usd", true, []string{fmt.Sprintf(charges, 1, `"status":503`), fmt.Sprintf(refunds, 1, `"mode":"drop_before_accept"`)}, known, true},
-		{"never known", "usd", true, []string{fmt.Sprintf(charges, 1000, `"mode":"unsettled"`), fmt.Sprintf(refunds, 1000, `"mode":"unsettled"`)}, unknown("not_told"), true},
+		{"never known", "usd", true, []string{fmt.Sprintf(charges, 1000, `"mode":"unsettled"`), fmt.Sprintf(refunds, 1000, `"mode":"unsettled"`)}, unknown("not_reported"), true},
 		{"not permitted", "usd", true, []string{fmt.Sprintf(charges, 1, `"status":403`)}, unknown("not_permitted"), false},
 		{"not there", "usd", true, []string{fmt.Sprintf(charges, 1, `"mode":"missing"`), fmt.Sprintf(refunds, 1, `"mode":"missing"`)}, unknown("no_payment"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRigWith(t, tt.key, func(c *config.Config) { c.Policy.Settle = 12 * time.Second })
+			r := newRigWith(t, tt.key, func(c *config.Config) { c.Policy.SubscriptionWait = 12 * time.Second })
 			events := paidBack(t, tt.currency)
 			r.tell(events...)
 			r.result(r.receive(events[0]), "")
@@ -99,8 +99,8 @@ func TestSettlement_AskedBeforeTheEntry(t *testing.T) {
 	}
 }
 
-// A worker is killed while an entry waits to settle, and when finance has the entry and we do not know: there is one
-// entry, with what Stripe shows.
+// A worker is killed while an entry waits for its settlement, and after the finance sink accepted the entry but before
+// pawl recorded it. There is one entry, with Stripe's settlement.
 func TestSettlement_Killed_OneEntry(t *testing.T) {
 	t.Parallel()
 	r := newIdleRig(t, true, nil)

@@ -10,13 +10,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Two runs of one invoice wait for finance. The one is compensated, but has nothing undone yet: another effect
-// is at the account's workspace. What the other run books meanwhile is taken back, too.
+// Two runs of one invoice wait for the finance sink. The first is being compensated, but has undone nothing yet,
+// because its first undo waits for a lock. An entry that the other run books meanwhile is reversed as well.
 func TestInvoicePaid_BookedByAnotherRunBeforeTheFirstUndo_Reversed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -29,7 +29,7 @@ func TestInvoicePaid_BookedByAnotherRunBeforeTheFirstUndo_Reversed(t *testing.T)
 	second := r.receive(succeeded)
 	r.status(succeeded, receipt.Dead)
 
-	// The first undo waits for the customer's row, and leaves nothing in the ledger meanwhile.
+	// The first undo waits for the customer's row, and writes nothing to the ledger meanwhile.
 	holder, err := r.IntakePool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,14 @@ func TestInvoicePaid_BookedByAnotherRunBeforeTheFirstUndo_Reversed(t *testing.T)
 	}
 }
 
-// withoutAddress is the event of a customer without an address: no mail is sent, and none corrected.
+// withoutAddress removes the address from an event, so that no e-mail is sent or corrected.
 func withoutAddress(t *testing.T, e forge.Event) forge.Event {
 	return change(t, e, func(body map[string]any) {
 		delete(body["data"].(map[string]any)["object"].(map[string]any), "customer_email")
 	})
 }
 
-// siblingsDead are two events of one invoice whose runs have parked for the same finance entry.
+// siblingsDead returns two events of one invoice with runs that parked for the same finance entry.
 func siblingsDead(t *testing.T) (r *rig, paid, succeeded forge.Event, first, second string) {
 	t.Helper()
 	r = newRig(t, nil)
@@ -89,7 +89,7 @@ func siblingsDead(t *testing.T) (r *rig, paid, succeeded forge.Event, first, sec
 	return r, paid, succeeded, first, second
 }
 
-// A run that waits for an entry ends by itself once a retry of its sibling has booked it.
+// A run that waits for an entry finishes by itself after a retry of its sibling has booked it.
 func TestInvoicePaid_DoneBySiblingWhileParked_EndsByItself(t *testing.T) {
 	t.Parallel()
 	r, paid, succeeded, first, second := siblingsDead(t)
@@ -105,18 +105,18 @@ func TestInvoicePaid_DoneBySiblingWhileParked_EndsByItself(t *testing.T) {
 	}
 }
 
-// A compensate that reaches a parked run after its sibling has done all it waits for is refused, as its preview is. It
-// takes back nothing of what the sibling has done, and the run ends by itself.
+// A compensation is refused if a sibling has completed everything that the parked run waits for, as the preview
+// reports. It undoes nothing, and the run finishes by itself.
 func TestInvoicePaid_CompensatedAfterSiblingServed_RefusedAsPreviewed(t *testing.T) {
 	t.Parallel()
 	r, paid, succeeded, first, second := siblingsDead(t)
-	// The second run is not woken: its workflow ID is hidden from whoever looks for it.
+	// The second run is not woken, because its workflow ID is hidden.
 	r.exec(`update receipts set workflow_id = 'hidden' where event_id = $1`, succeeded.ID)
 	r.decide(first, workflows.UpdateRetry, workflows.DecisionInput{})
 	r.result(first, "")
 	r.exec(`update receipts set workflow_id = $2 where event_id = $1`, succeeded.ID, second)
 
-	said, err := r.operator().Preview(t.Context(), operator.Decision{Target: succeeded.ID, Verb: workflows.UpdateCompensate})
+	said, err := r.operator().Preview(t.Context(), decide.Decision{Target: succeeded.ID, Verb: workflows.UpdateCompensate})
 	if err != nil || !strings.Contains(said.Refused, "event "+paid.ID+" has settled every effect") {
 		t.Errorf("preview: %v, %+v, want it refused", err, said)
 	}

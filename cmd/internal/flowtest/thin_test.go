@@ -14,14 +14,16 @@ import (
 
 	stripeapi "github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// thinOf is the thin event of a snapshot event.
+// thinOf returns the thin event of a snapshot event.
 func thinOf(t *testing.T, e forge.Event) forge.Event {
 	t.Helper()
 	thin, err := forge.Thin(e)
@@ -31,7 +33,7 @@ func thinOf(t *testing.T, e forge.Event) forge.Event {
 	return thin
 }
 
-// lostOf is the event that Stripe sends in place of a snapshot event that it could not generate.
+// lostOf returns the event that Stripe sends instead of a snapshot event that it could not generate.
 func lostOf(t *testing.T, e forge.Event) forge.Event {
 	t.Helper()
 	object := gjson.GetBytes(e.Body, "data.object")
@@ -53,7 +55,8 @@ func lostOf(t *testing.T, e forge.Event) forge.Event {
 	return lost
 }
 
-// Stripe lists no event that it could not generate. Its object is fetched and reconciled, and nobody is mailed.
+// Stripe does not list events that it could not generate. The object of such an event is fetched and reconciled, and no
+// e-mail is sent.
 func TestLostEvent_ItsObjectReconciled(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -82,7 +85,7 @@ func TestLostEvent_ItsObjectReconciled(t *testing.T) {
 	r.status(nameless, receipt.NeedsReview)
 }
 
-// During a migration two endpoints send both forms of an event, in any order: each effect is done once.
+// During a migration two endpoints receive both forms of an event, in any order. Each effect is done once.
 func TestThinEvents_EndpointPair_EffectsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -106,8 +109,8 @@ func TestThinEvents_EndpointPair_EffectsOnce(t *testing.T) {
 	}
 }
 
-// A thin event carries no object. Where the source has a key, the object is asked for, and all is done that a snapshot
-// event does, the letter included; else a person is asked, once, and is told why.
+// A thin event contains no object. If the source has a key, the object is fetched, and the event has the same effects
+// as a snapshot event, including the e-mail. Without a key the run parks once and shows the reason.
 func TestThinEvents_ObjectAskedFor_OrAPerson(t *testing.T) {
 	t.Parallel()
 	for _, key := range []bool{true, false} {
@@ -185,7 +188,7 @@ func TestThinEvents_ObjectNotShown_ParksUntilItIs(t *testing.T) {
 	}
 }
 
-// Stripe has no draft whose deletion an event reports. Everything else that is absent is a question.
+// Stripe no longer has a draft after the event of its deletion. Any other missing object parks the run.
 func TestThinEvents_DraftDeleted_NothingDone(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -199,8 +202,8 @@ func TestThinEvents_DraftDeleted_NothingDone(t *testing.T) {
 	}
 }
 
-// The thin events of a sign-up come before the one that names the account: all is done once, in its name, as with
-// snapshot events. Reading kept bodies again names them, and leaves what was fetched.
+// The thin events of a sign-up arrive before the event that names the account. Each effect is done once for this
+// account, as with snapshot events. Parsing the stored bodies again assigns the account, and keeps the fetched objects.
 func TestThinEvents_WaitForTheNameOfTheirAccount(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, namedWithin(time.Minute))
@@ -224,25 +227,25 @@ func TestThinEvents_WaitForTheNameOfTheirAccount(t *testing.T) {
 	r.come("it has ended", []string{r.deliver(x, session), thin[0].ID, thin[1].ID}, receipt.Processed)
 	r.settled()
 	want := []string{"sub_1: acme active pro 1", "in_1: acme paid 2000", "cs_1: acme complete paid 1500", "sub_1 grants pro 1", "acme: active pro 1",
-		"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told invoice.paid in_1"}
+		"booked payment in_1 2000 usd", "mailed receipt-email in_1", "told billing.invoice.paid in_1"}
 	if diff := differs(x.relative(r.sight(judgedSQL)[0]), want); diff != "" {
 		t.Error(diff)
 	}
-	found, err := operator.ReadAgain(t.Context(), r.Pool, process.BillingPolicy(r.Config), nil, rebuild.PayloadFilter{}, nil)
+	found, err := rules.ReadAgain(t.Context(), r.Pool, process.BillingPolicy(r.Config), nil, rebuild.PayloadFilter{}, nil)
 	if err != nil || found.Read != 1 || len(found.Thin) != 2 || len(found.Unreadable) > 0 || len(found.Facts) > 0 {
 		t.Errorf("read again: %+v, %v; want the session read, and two thin events named", found, err)
 	}
 }
 
-// The preview of a thin event that is parked for want of a key says that it parks again, and with a key that Stripe is
-// asked and all else comes of that.
+// The preview of a thin event that is parked without a key reports that it parks again. With a key it reports that pawl
+// fetches the object and that the rest depends on it.
 func TestThinEvents_Parked_PreviewSaysWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	e := thinOf(t, purchase(t, "thin-"+uuid.NewString()[:8], "invoice.paid", "pro"))
 	r.receive(e)
 	r.status(e, receipt.NeedsReview)
-	approve := operator.Decision{Target: e.ID, Verb: operator.VerbApprove}
+	approve := decide.Decision{Target: e.ID, Verb: event.Approve.Name}
 	o := r.operator()
 	if p, err := o.Preview(t.Context(), approve); err != nil || p.Outcome != string(receipt.NeedsReview) || len(p.Effects) > 0 {
 		t.Errorf("without a key: %v, %+v", err, p)

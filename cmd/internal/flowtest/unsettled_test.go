@@ -10,12 +10,12 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A plan ends, and a subscription that adds to it goes on being charged: a person is asked once, in every order. A plan
-// that comes after it closes the task.
+// A plan ends, and an add-on subscription is still charged. One task is opened, in every order. A new plan closes the
+// task.
 func TestAccountDue_AddOnAlone_AskedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) {
-		c.Policy.Settle = time.Second
+		c.Policy.SubscriptionWait = time.Second
 		c.Plans.Prices["price_audit"] = config.Price{Adds: []string{"audit-log"}}
 	})
 	story := []happening{
@@ -48,10 +48,10 @@ func TestAccountDue_AddOnAlone_AskedOnce(t *testing.T) {
 	}
 }
 
-// The events of a subscription stop coming: it keeps its access, and a person is asked once. The next event closes the task.
+// The events of a subscription stop. It keeps its access, and one task is opened. The next event closes the task.
 func TestAccountDue_NotRenewed_AskedOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { c.Policy.Settle = time.Second })
+	r := newRig(t, func(c *config.Config) { c.Policy.SubscriptionWait = time.Second })
 	x := &telling{judged: judged{events: []happening{
 		subscription("created", 0, "active", items(item("pro", 1))),
 		subscription("updated", aMonth, "active", items(item("pro", 1, during(aMonth, 3*aMonth)))),

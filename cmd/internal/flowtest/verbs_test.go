@@ -15,6 +15,8 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -22,59 +24,59 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// operator is the operator of the command line, over this rig's Temporal and with the database role of a worker.
-func (r *rig) operator() *operator.Operator { return r.operatorOver(r.worker) }
+// operator returns the operator of the command line for this rig's Temporal, with the database role of a worker.
+func (r *rig) operator() *decide.Operator { return r.operatorOver(r.worker) }
 
-// operatorOver is one with this rig's Temporal, and a pool on its database.
-func (r *rig) operatorOver(db *pgxpool.Pool) *operator.Operator {
+// operatorOver returns an operator for this rig's Temporal and a pool of its database.
+func (r *rig) operatorOver(db *pgxpool.Pool) *decide.Operator {
 	receipts := receipt.NewStore(db, receipt.Options{})
 	r.Cleanup(receipts.Close)
-	return &operator.Operator{
-		DB: db, Temporal: r.Temporal, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Relays: process.Relays(r.Config),
-		Unstick: operator.Unstick(r.Temporal, "default"), Outlook: process.Outlook(r.Config, db, receipts), TaskQueue: r.Config.Temporal.TaskQueue,
-		Policy: process.BillingPolicy(r.Config), Insert: receipts.Insert, Places: map[string][]string{operator.Sink: {"finance"}, operator.Source: {"stripe"}},
+	return &decide.Operator{
+		Verbs: operator.Verbs, DB: db, Temporal: r.Temporal, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Relays: process.Relays(r.Config),
+		Unstick: decide.Unstick(r.Temporal, "default"), Outlook: process.Outlook(r.Config, db, receipts), TaskQueue: r.Config.Temporal.TaskQueue,
+		Policy: process.BillingPolicy(r.Config), Insert: receipts.Insert, Places: map[string][]string{decide.Sink: {"finance"}, decide.Source: {"stripe"}},
 	}
 }
 
-// says has somebody decide something, which must be taken.
-func (r *rig) says(who, verb, target, why string, args operator.Args) *operator.Answer {
+// says makes a decision that must be accepted.
+func (r *rig) says(who, verb, target, why string, args decide.Args) *decide.Answer {
 	r.Helper()
-	answer, err := r.operator().Decide(r.Context(), operator.Decision{Verb: verb, Target: target, Who: who, Why: why, Args: args})
+	answer, err := r.operator().Decide(r.Context(), decide.Decision{Verb: verb, Target: target, Who: who, Why: why, Args: args})
 	if err != nil {
 		r.Fatalf("%s: %v", verb, err)
 	}
 	return answer
 }
 
-// answer is what was answered about an event.
+// answer is the answer to a decision about an event.
 type answer struct {
-	*operator.Answer
-	*operator.EventResult
+	*decide.Answer
+	*event.Result
 }
 
-// ask has ada ask for something about an event.
-func (r *rig) ask(verb string, e forge.Event, change ...func(*operator.Decision)) (answer, error) {
+// ask makes a decision about an event as ada.
+func (r *rig) ask(verb string, e forge.Event, change ...func(*decide.Decision)) (answer, error) {
 	r.Helper()
-	a := operator.Decision{Verb: verb, Target: e.ID, Who: "uid:1(ada)", Why: "looked at it"}
+	a := decide.Decision{Verb: verb, Target: e.ID, Who: "uid:1(ada)", Why: "looked at it"}
 	for _, c := range change {
 		c(&a)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
 	defer cancel()
-	var got *operator.Answer
+	var got *decide.Answer
 	var err error
-	// The receipt shows that a run parks a moment before the run can take a decision.
+	// The receipt shows that a run parks a moment before the run can accept a decision.
 	r.until(verb+" is answered", func() bool {
 		got, err = r.operator().Decide(ctx, a)
-		return err == nil || !strings.Contains(err.Error(), "another decision at this moment")
+		return err == nil || !strings.Contains(err.Error(), "processes another decision")
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{got, got.Result.(*operator.EventResult)}, nil
+	return answer{got, got.Result.(*event.Result)}, nil
 }
 
-func (r *rig) mustAsk(verb string, e forge.Event, change ...func(*operator.Decision)) answer {
+func (r *rig) mustAsk(verb string, e forge.Event, change ...func(*decide.Decision)) answer {
 	r.Helper()
 	answer, err := r.ask(verb, e, change...)
 	if err != nil {
@@ -83,8 +85,8 @@ func (r *rig) mustAsk(verb string, e forge.Event, change ...func(*operator.Decis
 	return answer
 }
 
-func effectOf(name string) func(*operator.Decision) {
-	return func(a *operator.Decision) { a.Effect = name }
+func effectOf(name string) func(*decide.Decision) {
+	return func(a *decide.Decision) { a.Effect = name }
 }
 
 func (r *rig) key(kind string) string {
@@ -92,18 +94,18 @@ func (r *rig) key(kind string) string {
 	return r.rows(`select key from effects where kind = $1`, kind)[0]
 }
 
-// show is everything about an event.
+// show returns the details of an event.
 func (r *rig) show(e forge.Event) *timeline.Event {
 	r.Helper()
-	event, err := operator.ShowEvent(r.Context(), r.Pool, e.ID)
+	event, err := event.Show(r.Context(), r.Pool, e.ID)
 	if err != nil {
 		r.Fatal(err)
 	}
 	return event
 }
 
-// A booking that somebody has made by hand is done, with what finance calls it; nothing is sent, and a compensation takes
-// it back by a reversing entry.
+// An entry that a person has booked by hand is marked as done, with the ID of the finance sink. Nothing is sent, and a
+// compensation books a reversing entry.
 func TestVerbs_Done_ThenCompensated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -112,11 +114,11 @@ func TestVerbs_Done_ThenCompensated(t *testing.T) {
 	id := r.receive(e)
 	r.status(e, receipt.Dead)
 	r.clearFaults()
-	answer := r.mustAsk(operator.VerbDone, e, effectOf("finance-export"), func(a *operator.Decision) { a.Reference = "entry 4711" })
+	answer := r.mustAsk(event.Done.Name, e, effectOf("finance-export"), func(a *decide.Decision) { a.Reference = "entry 4711" })
 	if !slices.Equal(answer.About, []string{r.key("finance-export")}) || len(answer.Effects) != 2 {
 		t.Errorf("answered %+v", answer)
 	}
-	r.status(e, receipt.NeedsReview) // the mail is in doubt
+	r.status(e, receipt.NeedsReview) // the e-mail is uncertain
 	if got := r.rows(`select concat_ws(' ', state, result->>'reference', error) from effects where kind = 'finance-export'`); got[0] !=
 		"done entry 4711 done by hand, confirmed by uid:1(ada): looked at it (reference entry 4711)" {
 		t.Errorf("the ledger has %q", got)
@@ -133,9 +135,9 @@ func TestVerbs_Done_ThenCompensated(t *testing.T) {
 		})
 	}
 	if !said() {
-		t.Error("the timeline does not say who has done it")
+		t.Error("the timeline does not contain the actor")
 	}
-	r.mustAsk(operator.VerbCompensate, e)
+	r.mustAsk(event.Compensate.Name, e)
 	if result := r.result(id, ""); result.Outcome != "compensated" {
 		t.Errorf("ended %s (%s)", result.Outcome, result.Reason)
 	}
@@ -144,14 +146,14 @@ func TestVerbs_Done_ThenCompensated(t *testing.T) {
 		kinds = append(kinds, fmt.Sprint(entry.Body["kind"], " of ", entry.Body["reverses"]))
 	}
 	if !slices.Equal(kinds, []string{"reversal of " + r.key("finance-export")}) {
-		t.Errorf("finance has %v, want what was booked by hand reversed", kinds)
+		t.Errorf("finance has %v, want a reversal of the entry that was booked by hand", kinds)
 	}
 	if got := r.effects(e)["finance-export"]; got != "compensated" {
 		t.Errorf("the entry is %s in the ledger", got)
 	}
 }
 
-// A mail in doubt is left by a retry. Sent again, it is a new generation, under a Message-ID of its own.
+// A retry skips an uncertain e-mail. Resend starts a new generation with its own Message-ID.
 func TestVerbs_Resend_NewGeneration(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -159,19 +161,19 @@ func TestVerbs_Resend_NewGeneration(t *testing.T) {
 	e := purchase(t, "resend-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	id := r.receive(e)
 	r.status(e, receipt.NeedsReview)
-	var refused *operator.RefusedError
-	if _, err := r.ask(operator.VerbRetry, e); !errors.As(err, &refused) || !strings.Contains(err.Error(), "resend "+e.ID) {
-		t.Errorf("a retry of what is in doubt: %v, want it refused for a resend", err)
+	var refused *decide.RefusedError
+	if _, err := r.ask(event.Retry.Name, e); !errors.As(err, &refused) || !strings.Contains(err.Error(), "resend "+e.ID) {
+		t.Errorf("a retry of an uncertain effect: %v, want a refusal that names resend", err)
 	}
-	if _, err := r.ask(operator.VerbResend, e); !errors.As(err, &refused) || !strings.Contains(err.Error(), "confirm with the key of the effect") {
+	if _, err := r.ask(event.Resend.Name, e); !errors.As(err, &refused) || !strings.Contains(err.Error(), "confirm with the key of the effect") {
 		t.Errorf("not confirmed: %v", err)
 	}
 	key := r.key("receipt-email")
-	confirm := func(a *operator.Decision) { a.Confirm, a.Request = key, "resend-1" }
-	r.mustAsk(operator.VerbResend, e, confirm)
+	confirm := func(a *decide.Decision) { a.Confirm, a.Request = key, "resend-1" }
+	r.mustAsk(event.Resend.Name, e, confirm)
 	r.result(id, "")
-	// The answer was lost, and the run has ended since.
-	if again := r.mustAsk(operator.VerbResend, e, confirm); !again.Repeated || !slices.Equal(again.About, []string{key}) {
+	// The response was lost, and the run has ended since.
+	if again := r.mustAsk(event.Resend.Name, e, confirm); !again.Repeated || !slices.Equal(again.About, []string{key}) {
 		t.Errorf("once more: %+v, want the first call's answer", again)
 	}
 	mails := r.journal("email")
@@ -186,7 +188,7 @@ func TestVerbs_Resend_NewGeneration(t *testing.T) {
 	}
 }
 
-// Of two effects that are not done, one is tried again.
+// Of two effects that are not done, one is retried.
 func TestVerbs_RetryOfOneEffect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -195,7 +197,7 @@ func TestVerbs_RetryOfOneEffect(t *testing.T) {
 	id := r.receive(e)
 	r.status(e, receipt.Dead)
 	r.clearFaults()
-	r.mustAsk(operator.VerbRetry, e, effectOf("finance-export"))
+	r.mustAsk(event.Retry.Name, e, effectOf("finance-export"))
 	r.until("the entry is booked, and the event parked again", func() bool {
 		return r.effects(e)["finance-export"] == "done" && r.rows(`select status from receipts`)[0] == "dead"
 	})
@@ -206,23 +208,24 @@ func TestVerbs_RetryOfOneEffect(t *testing.T) {
 	if waits == nil || len(waits.Effects) != 1 || waits.Effects[0].Kind != "provision-workspace" {
 		t.Errorf("waits for %+v, want the workspace", waits)
 	}
-	r.mustAsk(operator.VerbRetry, e)
+	r.mustAsk(event.Retry.Name, e)
 	if result := r.result(id, ""); result.Outcome != "processed" || r.done("workspaces") != 1 || r.done("finance") != 1 {
 		t.Errorf("ended %s with %d workspaces and %d entries", result.Outcome, r.done("workspaces"), r.done("finance"))
 	}
 }
 
-// A review at the end: approved, everything stands; rejected, the grant is withheld, and what was paid stays booked.
+// A review at the end of a run. If it is approved, everything stays. If it is rejected, the grant is withheld, and the
+// payment stays booked.
 func TestVerbs_ReviewAtEnd(t *testing.T) {
 	t.Parallel()
-	for verb, reason := range map[string]string{operator.VerbApprove: "", operator.VerbReject: "withheld: uid:1(ada) decided to reject: looked at it"} {
+	for verb, reason := range map[string]string{event.Approve.Name: "", event.Reject.Name: "withheld: uid:1(ada) decided to reject: looked at it"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
 			e := paidAfterEnd(t, r)
 			id := r.receive(e)
 			r.status(e, receipt.NeedsReview)
-			if _, err := r.ask(operator.VerbRetry, e); err == nil || !strings.Contains(err.Error(), "events approve") || !strings.Contains(err.Error(), "events reject") {
+			if _, err := r.ask(event.Retry.Name, e); err == nil || !strings.Contains(err.Error(), "events approve") || !strings.Contains(err.Error(), "events reject") {
 				t.Errorf("a retry of a review: %v, want it refused for approve and reject", err)
 			}
 			r.mustAsk(verb, e)
@@ -239,7 +242,7 @@ func TestVerbs_ReviewAtEnd(t *testing.T) {
 	}
 }
 
-// paidAfterEnd has a subscription end, and returns the event that it was paid afterwards.
+// paidAfterEnd ends a subscription, and returns the event of a later payment.
 func paidAfterEnd(t *testing.T, r *rig) forge.Event {
 	t.Helper()
 	e := purchase(t, "late-"+uuid.NewString()[:8], "invoice.paid", "starter")
@@ -248,7 +251,7 @@ func paidAfterEnd(t *testing.T, r *rig) forge.Event {
 	return e
 }
 
-// What a person decides is one decision, however often the call is made, and by however many at once.
+// A repeated or concurrent request is one decision.
 func TestVerbs_SameRequestAtOnce_OneDecision(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -260,7 +263,7 @@ func TestVerbs_SameRequestAtOnce_OneDecision(t *testing.T) {
 	answers := make(chan error, 4)
 	for range cap(answers) {
 		go func() {
-			_, err := r.ask(operator.VerbRetry, e, func(a *operator.Decision) { a.Request = "retry-1" })
+			_, err := r.ask(event.Retry.Name, e, func(a *decide.Decision) { a.Request = "retry-1" })
 			answers <- err
 		}()
 	}
@@ -275,7 +278,8 @@ func TestVerbs_SameRequestAtOnce_OneDecision(t *testing.T) {
 	}
 }
 
-// A client of Temporal's decides in nobody's name: a run takes only a decision that pawl has recorded, as it was recorded.
+// An update from another Temporal client is rejected: a run accepts only a decision that pawl has recorded, with the
+// recorded arguments.
 func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -296,7 +300,7 @@ func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
 		})
 	}
 	refused("not recorded", "theirs-1", workflows.UpdateCompensate, in)
-	// Ada's own is recorded, and was not sent.
+	// Ada's decision is recorded, but was not sent.
 	if _, err := r.eyes.Exec(t.Context(), `insert into operator_actions (request_id, actor, action, target, reason, after, prev_hash, hash)
 		select id || '/hers', 'uid:0(ada)', 'retry', event_id, 'looked at it', '{"status": "processing"}', 'x', 'y' from receipts`); err != nil {
 		t.Fatal(err)
@@ -311,6 +315,6 @@ func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
 	if got := r.rows(`select status from receipts`); got[0] != "dead" || r.done("finance") != 0 {
 		t.Errorf("the event is %s, and finance has %d entries", got[0], r.done("finance"))
 	}
-	r.mustAsk(operator.VerbRetry, e)
+	r.mustAsk(event.Retry.Name, e)
 	r.status(e, receipt.Processed)
 }

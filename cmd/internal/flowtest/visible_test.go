@@ -16,10 +16,10 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// What a person sees in the Temporal UI comes from what is asked here.
+// The Temporal UI shows the data that this test requests.
 func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { c.Sinks.Finance.Retries.For = 240 * time.Hour })
+	r := newRig(t, func(c *config.Config) { c.Sinks["finance"].Retries.MaxElapsed = 240 * time.Hour })
 	r.fault(`{"service":"finance","next":1000,"status":503}`)
 	e := purchase(t, uuid.NewString()[:8], "invoice.paid", "starter")
 	workflowID := r.receive(e)
@@ -35,7 +35,7 @@ func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 		t.Errorf("pending activity %q of type %s, attempt %d; want its ID to be %q", pending.ActivityId, pending.ActivityType.Name, pending.Attempt, key)
 	}
 	if message := pending.LastFailure.GetMessage(); !strings.Contains(message, "503") || !strings.Contains(message, "finance-export") {
-		t.Errorf("its failure says %q", message)
+		t.Errorf("its failure is %q", message)
 	}
 	var summary string
 	if err := converter.GetDefaultDataConverter().FromPayload(described.ExecutionConfig.UserMetadata.GetSummary(), &summary); err != nil {
@@ -68,7 +68,7 @@ func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 	}
 }
 
-// currentDetails are what the Temporal UI shows of a run now, "" where it does not answer.
+// currentDetails returns the current details in the Temporal UI, or "" if the query fails.
 func (r *rig) currentDetails(workflowID string) string {
 	r.Helper()
 	value, err := r.Temporal.QueryWorkflow(r.Context(), workflowID, "", "__temporal_workflow_metadata")
@@ -82,7 +82,8 @@ func (r *rig) currentDetails(workflowID string) string {
 	return metadata.GetCurrentDetails()
 }
 
-// A parked run says in Temporal what it waits for, to a person and to a filter, and a failed effect does not look done.
+// A parked run shows in Temporal what it waits for, in its details and as a filter, and a failed effect does not look
+// done.
 func TestInvoicePaid_Parked_SeenInTemporal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -98,10 +99,10 @@ func TestInvoicePaid_Parked_SeenInTemporal(t *testing.T) {
 	for _, part := range []string{
 		"**NOT DONE, failed**: finance-export · done: apply-facts, provision-workspace, receipt-email",
 		"pawl events show " + e.ID + "\n",
-		"pawl events retry " + e.ID + " --why REASON\n",
-		"pawl events done " + e.ID + " --effect finance-export --reference REFERENCE --why REASON\n",
-		"pawl events skip " + e.ID + " --effect finance-export --why REASON\n",
-		"pawl events compensate " + e.ID + " --why REASON\n",
+		"pawl events retry " + e.ID + " --reason REASON\n",
+		"pawl events mark-done " + e.ID + " --effect finance-export --reference REFERENCE --reason REASON\n",
+		"pawl events skip " + e.ID + " --effect finance-export --reason REASON\n",
+		"pawl events compensate " + e.ID + " --reason REASON\n",
 	} {
 		if !strings.Contains(details, part) {
 			t.Errorf("the details lack %q:\n%s", part, details)
@@ -120,7 +121,7 @@ func TestInvoicePaid_Parked_SeenInTemporal(t *testing.T) {
 		}
 	}
 	if failed != 1 {
-		t.Errorf("%d activities have failed in the history, want that of the finance export", failed)
+		t.Errorf("%d activities have failed in the history, want only the finance export", failed)
 	}
 
 	r.decide(workflowID, workflows.UpdateRetry, workflows.DecisionInput{})
@@ -133,7 +134,7 @@ func TestInvoicePaid_Parked_SeenInTemporal(t *testing.T) {
 	})
 }
 
-// A run that goes well has no status, as if there were none to have.
+// A run without problems has no status.
 func TestInvoicePaid_Well_NoStatus(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -149,7 +150,7 @@ func TestInvoicePaid_Well_NoStatus(t *testing.T) {
 	r.until("a filter finds it", func() bool { return r.finds(workflowID, "PawlStatus IS NULL") })
 }
 
-// finds reports whether a query of Temporal's lists finds a run of the workflow.
+// finds reports whether a list query of Temporal finds a run of the workflow.
 func (r *rig) finds(workflowID, query string) bool {
 	r.Helper()
 	found, err := r.Temporal.ListWorkflow(r.Context(), &workflowservice.ListWorkflowExecutionsRequest{

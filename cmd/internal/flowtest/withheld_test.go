@@ -10,12 +10,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// effectsFrom has live events cause effects if they occurred since a time; nil switches effects off.
+// effectsFrom enables effects for live events that occurred since a time; nil disables effects.
 func (r *rig) effectsFrom(at *time.Time) {
 	r.Helper()
 	if err := withheld.Set(r.Context(), r.eyes, "live", at, "a test"); err != nil {
@@ -23,7 +24,7 @@ func (r *rig) effectsFrom(at *time.Time) {
 	}
 }
 
-// received counts what each receiver has taken.
+// received counts the requests that each receiver accepted.
 func (r *rig) received() string {
 	r.Helper()
 	r.until("the outbox is empty", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
@@ -34,7 +35,7 @@ func (r *rig) received() string {
 	return strings.Join(counts, ", ")
 }
 
-// withheld lists what is withheld, by kind.
+// withheld lists the withheld effects by kind.
 func (r *rig) withheld() []string {
 	r.Helper()
 	sums, err := withheld.Sums(r.Context(), r.eyes)
@@ -43,22 +44,18 @@ func (r *rig) withheld() []string {
 	}
 	list := []string{}
 	for _, s := range sums {
-		list = append(list, fmt.Sprint(s.Effects, " ", s.Kind, operator.Sums(s.Money)))
+		list = append(list, fmt.Sprint(s.Effects, " ", s.Kind, decide.Sums(s.Money)))
 	}
 	return list
 }
 
-// toSandbox has the source relay its events to the sandbox.
-func toSandbox(c *config.Config) {
-	s := c.Sources["stripe"]
-	s.Relay = []string{"sandbox"}
-	c.Sources["stripe"] = s
-}
+// toSandbox relays the events of the source to the sandbox.
+func toSandbox(c *config.Config) { relay(c, "stripe", "relayed") }
 
 const nothing = "workspaces 0, finance 0, email 0, events 0, relayed 0"
 
-// An event that occurred before effects began changes state and has no effects, however often it runs. A person
-// releases its effects once.
+// An event from before effects began changes state and has no effects in any of its runs. A person releases its effects
+// once.
 func TestBeforeEffects_WithheldAndReleasedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, toSandbox)
@@ -88,22 +85,22 @@ func TestBeforeEffects_WithheldAndReleasedOnce(t *testing.T) {
 		t.Errorf("after a run and a replay: %s", got)
 	}
 
-	// Another event of the same fact that occurs since has the effects: they are no longer withheld.
+	// A later event of the same fact has the effects, and they are no longer withheld.
 	later := purchaseAt(t, seed+"-later", "invoice.paid", "pro", since)
 	r.result(r.receive(later), "")
 	if got, want := r.received(), "workspaces 1, finance 1, email 1, events 3, relayed 1"; got != want {
 		t.Errorf("after the first event since: %s, want %s", got, want)
 	}
 
-	preview, err := r.operator().Preview(t.Context(), operator.Decision{Verb: operator.VerbRelease, Target: before.ID})
+	preview, err := r.operator().Preview(t.Context(), decide.Decision{Verb: event.Release.Name, Target: before.ID})
 	if err != nil || preview.Refused != "" || len(preview.Money) == 0 {
-		t.Errorf("the preview says %+v, %v", preview, err)
+		t.Errorf("the preview contains %+v, %v", preview, err)
 	}
 	if got := r.withheld(); len(got) != 5 {
-		t.Errorf("the preview has changed what is withheld: %q", got)
+		t.Errorf("the preview has changed the withheld effects: %q", got)
 	}
 	run := r.Temporal.GetWorkflow(t.Context(), id, "").GetRunID()
-	r.mustAsk(operator.VerbRelease, before)
+	r.mustAsk(event.Release.Name, before)
 	if result := r.nextRun(id, run); result.Outcome != "processed" || result.Reason != "" {
 		t.Errorf("the release ended %s (%s)", result.Outcome, result.Reason)
 	}
@@ -117,17 +114,17 @@ func TestBeforeEffects_WithheldAndReleasedOnce(t *testing.T) {
 	if got := r.withheld(); len(got) != 0 {
 		t.Errorf("still withheld: %q", got)
 	}
-	if _, err := r.ask(operator.VerbRelease, before); err == nil || !strings.Contains(err.Error(), "has no effects that are withheld") {
+	if _, err := r.ask(event.Release.Name, before); err == nil || !strings.Contains(err.Error(), "has no effects that are withheld") {
 		t.Errorf("a second release: %v, want that nothing is withheld", err)
 	}
 }
 
-// With effects switched off, events of now have none either. They have from the time on at which effects are switched on.
+// With effects disabled, new events have no effects either. They have effects from the time when effects are enabled.
 func TestEffectsOff_NothingIsSent_UntilOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, toSandbox)
 	now := time.Now().Truncate(time.Second)
-	r.says("ada", operator.VerbEffectsOff, "live", "day zero", operator.Args{})
+	r.says("ada", event.EffectsOff.Name, "live", "day zero", decide.Args{})
 	seed := "off-" + uuid.NewString()[:8]
 	r.result(r.receive(purchaseAt(t, seed, "invoice.paid", "starter", now)), "")
 	other := change(t, purchaseAt(t, seed+"-other", "invoice.paid", "starter", now), func(body map[string]any) { body["type"] = "product.created" })
@@ -136,10 +133,10 @@ func TestEffectsOff_NothingIsSent_UntilOn(t *testing.T) {
 	if got := r.received(); got != nothing {
 		t.Errorf("while effects are off: %s", got)
 	}
-	if _, err := r.operator().Decide(t.Context(), operator.Decision{Verb: operator.VerbEffectsOff, Target: "live", Who: "ada", Why: "again"}); err == nil {
+	if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: event.EffectsOff.Name, Target: "live", Who: "ada", Why: "again"}); err == nil {
 		t.Error("effects were switched off twice")
 	}
-	r.says("ada", operator.VerbEffectsOn, "live", "day one", operator.Args{From: now.Add(time.Second).Format(time.RFC3339)})
+	r.says("ada", event.EffectsOn.Name, "live", "day one", decide.Args{From: now.Add(time.Second).Format(time.RFC3339)})
 	r.result(r.receive(purchaseAt(t, seed+"-on", "invoice.paid", "starter", now.Add(time.Second))), "")
 	if got, want := r.received(), "workspaces 1, finance 1, email 1, events 3, relayed 1"; got != want {
 		t.Errorf("after effects are on: %s, want %s", got, want)
@@ -148,14 +145,14 @@ func TestEffectsOff_NothingIsSent_UntilOn(t *testing.T) {
 	if got, want := r.received(), "workspaces 1, finance 1, email 1, events 3, relayed 1"; got != want {
 		t.Errorf("after an old event came late: %s, want %s", got, want)
 	}
-	if got, want := r.rows(`select concat_ws(' ', action, actor, before ->> 'from' is null, after ->> 'from' is null) from operator_actions order by id`),
+	if got, want := r.rows(`select concat_ws(' ', action, actor, before ->> 'starts_at' is null, after ->> 'starts_at' is null) from operator_actions order by id`),
 		[]string{"effects-off ada t t", "effects-on ada t f"}; !slices.Equal(got, want) {
 		t.Errorf("audited %q, want %q", got, want)
 	}
 }
 
-// The clock ends access in time while effects are off, and sends nothing. What it has left out is released with the
-// event that made it due.
+// A scheduled action ends access on time while effects are disabled, and sends nothing. Its withheld effects are
+// released with the event that scheduled it.
 func TestEffectsOff_ClockEndsAccess_ReleasedLater(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -182,7 +179,7 @@ func TestEffectsOff_ClockEndsAccess_ReleasedLater(t *testing.T) {
 	}
 	now := time.Now().Truncate(time.Second)
 	r.effectsFrom(&now)
-	r.mustAsk(operator.VerbRelease, e)
+	r.mustAsk(event.Release.Name, e)
 	r.until("the workspace is suspended", func() bool {
 		all := r.journal("workspaces")
 		return len(all) > 0 && all[len(all)-1].Body["state"] == "suspended"

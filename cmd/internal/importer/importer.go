@@ -1,6 +1,6 @@
-// Package importer imports existing objects from a provider, for a company that had subscribers before it had pawl:
-// customers, subscriptions and open invoices become facts of origin import. They are folded like other facts, but cause
-// no effects and publish no events.
+// Package importer imports existing objects from a provider, for a company that had subscribers before it used pawl.
+// Customers, subscriptions and open invoices become facts with the origin import. These facts are folded like others,
+// but cause no effects and publish no events.
 package importer
 
 import (
@@ -25,33 +25,34 @@ import (
 type Config struct {
 	Pool *pgxpool.Pool
 	API  *stripe.Client
-	// Source is the source for events about the same objects. Mode is the mode of its events, "" for both.
+	// Source is the source that receives events about the same objects. Mode is the mode of these events, "" for both.
 	Source string
 	Mode   webhook.Mode
-	// Connected lists connected accounts to read in addition to the key's own account.
+	// Connected lists connected accounts to read in addition to the account that the key belongs to.
 	Connected []string
 	Policy    fact.Policy
-	// EffectsFrom is when the effects of a mode begin if no process has served it before; see [withheld.Begin].
+	// EffectsFrom is when the effects of the mode start, if no process has stored that yet; see [withheld.Begin].
 	EffectsFrom string
-	// Began, if set, is called with the import before anything is read. Its error ends the import.
+	// Began, if set, is called before anything is read. If it returns an error, the import ends.
 	Began func(ctx context.Context, i imports.Import) error
-	// Told is called after each page.
+	// Told is called after each page. It gets the name of the list and the number of objects read.
 	Told func(list string, read int)
 }
 
 // Result is the result of an import.
 type Result struct {
 	Resumed bool `json:"resumed"`
-	// Read counts the objects by list. LeftOut maps the IDs of objects that could not be read to the reason.
+	// Read is the number of objects by list. LeftOut maps the ID of each object that could not be read to the reason.
 	Read    map[string]int    `json:"read"`
-	LeftOut map[string]string `json:"left_out"`
-	// Effects is when the effects of each mode begin.
+	LeftOut map[string]string `json:"omitted"`
+	// Effects is when the effects of each mode start.
 	Effects []withheld.From `json:"effects"`
 }
 
 const provider = "stripe"
 
-// Run imports everything. It resumes an interrupted import. After an error it can be called again.
+// Run imports all objects. If an earlier import was interrupted, Run resumes it. After an error, Run can be called
+// again.
 func Run(ctx context.Context, c Config) (Result, error) {
 	modes := []string{"live", "test"}
 	if c.Mode != "" {
@@ -86,7 +87,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return result(), r.store.Finish(ctx, r.Import)
 }
 
-// run is one call of Run.
+// run is the state of one call of Run.
 type run struct {
 	Config
 	imports.Import
@@ -122,8 +123,8 @@ func (r *run) list(ctx context.Context, list stripe.List, account string) error 
 	return nil
 }
 
-// page reads the next page, with retries while they can help. If the object at the list's position was deleted
-// meanwhile, the list is read from the beginning: an object that is read twice is stored once.
+// page reads the next page. It retries errors that may be temporary. If the object at the position in the list was
+// deleted meanwhile, page starts again at the beginning of the list. An object that is read twice is stored once.
 func (r *run) page(ctx context.Context, list stripe.List, key, account string) (page []stripe.Listed, more bool,
 	err error) {
 	page, more, err = r.API.Page(ctx, list, r.Cursor[key], account)
@@ -134,7 +135,7 @@ func (r *run) page(ctx context.Context, list stripe.List, key, account string) (
 	return page, more, err
 }
 
-// object applies the facts of an object. It omits an object that cannot be read, and records the reason.
+// object applies the facts of an object. If the object cannot be read, object skips it and records the reason.
 func (r *run) object(ctx context.Context, o stripe.Listed, account string) error {
 	subject := fact.Subject{
 		Provider: provider, ProviderAccount: account, Mode: o.Mode,
@@ -151,7 +152,7 @@ func (r *run) object(ctx context.Context, o stripe.Listed, account string) error
 		return nil
 	}
 	return pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
-		if len(facts) == 0 { // a customer without an account
+		if len(facts) == 0 { // a customer that names no account
 			return billing.KeepAddress(ctx, tx, o.Address(subject))
 		}
 		receipt, err := imports.Receipt(ctx, tx, imports.Object{

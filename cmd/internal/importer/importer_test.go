@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/importer"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	ingress "github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -22,13 +22,13 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// world is a company that had subscribers before it had pawl.
+// world is a company that had subscribers before it installed pawl.
 type world struct {
 	*testing.T
 	sandbox *sandbox.Sandbox
 	pool    *pgxpool.Pool
 	config  importer.Config
-	// told are the lists that progress was told of.
+	// told contains the lists for which progress was reported.
 	told []string
 }
 
@@ -52,7 +52,7 @@ func setup(t *testing.T) *world {
 	return w
 }
 
-// happened tells the sandbox what happened at Stripe before.
+// happened adds earlier events to the sandbox's Stripe.
 func (w *world) happened(params ...forge.Params) {
 	w.Helper()
 	var events []forge.Event
@@ -86,19 +86,19 @@ func (w *world) one(sql string) (n int) {
 	return n
 }
 
-// clean is what is true after every import: nothing has followed, and the rows are what the facts come to.
+// clean checks the state after every import: no effects, and rows equal to the fold of the facts.
 func (w *world) clean() {
 	w.Helper()
 	for _, sql := range []string{
 		`select count(*) from outbox`, `select count(*) from effects`, `select count(*) from tasks`, `select count(*) from facts where origin <> 'import'`,
-		// What becomes due by a fact belongs to the fact's receipt.
+		// A scheduled action belongs to the receipt of its fact.
 		`select count(*) from facts f where not exists (select from receipts r where r.id = f.receipt_id and r.event_id = f.event_id and r.status = 'processed')`,
 	} {
 		if n := w.one(sql); n != 0 {
 			w.Errorf("%s: %d", sql, n)
 		}
 	}
-	differences, err := operator.CheckRows(w.Context(), w.pool, billing.Scope{}, w.config.Policy, nil)
+	differences, err := rules.CheckRows(w.Context(), w.pool, billing.Scope{}, w.config.Policy, nil)
 	if err != nil || len(differences) != 0 {
 		w.Errorf("the rows differ from the facts: %v, %v", differences, err)
 	}
@@ -128,7 +128,7 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	w.config.Told = func(list string, read int) {
 		w.told = append(w.told, list)
 		if list == "subscriptions" && read == 100 {
-			w.fault(`{"service":"stripe","status":503,"next":3}`) // lasts longer than its patience
+			w.fault(`{"service":"stripe","status":503,"next":3}`) // more errors than it retries
 		}
 	}
 	if _, err := importer.Run(t.Context(), w.config); err == nil || !strings.Contains(err.Error(), "import subscriptions") {
@@ -142,9 +142,9 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"subscriptions", "subscriptions", "invoices"}; !result.Resumed || !slices.Equal(w.told, want) {
-		t.Errorf("resumed %t, and read %v; want what was left, %v", result.Resumed, w.told, want)
+		t.Errorf("resumed %t, and read %v; want the rest, %v", result.Resumed, w.told, want)
 	}
-	// The customer of what is gone is there all the same; so is nobody of the other mode.
+	// The customer of a deleted object is imported anyway, and no customer of the other mode.
 	if got := result.Read; got["customers"] != subscribers+1 || got["subscriptions"] != subscribers || got["invoices"] != 1 || len(result.LeftOut) != 0 {
 		t.Errorf("read %v, left out %v", got, result.LeftOut)
 	}
@@ -152,7 +152,7 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 		t.Errorf("%d subscriptions", n)
 	}
 	if n := w.one(`select count(*) from accounts where target_plan = 'pro' and target_version = 1`); n != subscribers {
-		t.Errorf("%d accounts have what they pay for", n)
+		t.Errorf("%d accounts have the access that they pay for", n)
 	}
 	if n := w.one(`select count(*) from addresses where email <> ''`); n != subscribers {
 		t.Errorf("%d customers can be written to", n)
@@ -162,7 +162,7 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	}
 	w.clean()
 
-	// A second one reads what is there then, and silences nothing that has happened since the first.
+	// A second import reads the state at its time, and suppresses no event since the first import.
 	w.happened(forge.Params{Type: "customer.subscription.created", Account: "new", Live: true})
 	again, err := importer.Run(t.Context(), w.config)
 	if err != nil || again.Resumed || len(again.Effects) != 1 || again.Effects[0].Mode != "live" || !again.Effects[0].At.Equal(*result.Effects[0].At) || again.Read["subscriptions"] != subscribers+1 {
@@ -202,7 +202,7 @@ func TestRun_ConnectedAccounts_AreOurs(t *testing.T) {
 	}
 }
 
-// A key that may not read is told at once.
+// A missing permission of the key is reported at once.
 func TestRun_KeyRefused_NotTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -222,7 +222,7 @@ func TestRun_CursorDeletedMeanwhile_ReadFromTheBeginning(t *testing.T) {
 	w.happened(params...)
 	w.config.Told = func(list string, read int) {
 		if list == "customers" && read == 100 {
-			w.fault(`{"service":"stripe","mode":"missing"}`) // the list's place is gone
+			w.fault(`{"service":"stripe","mode":"missing"}`) // the cursor of the list is invalid
 		}
 	}
 	if _, err := importer.Run(t.Context(), w.config); err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -42,39 +44,39 @@ func TestChoices(t *testing.T) {
 		receipt timeline.Receipt
 		want    []string
 	}{
-		"waits for its run":                   {with("received", "", neverRan), []string{"doctor"}},
-		"waits for its source":                {with("received", "paused", neverRan, because("source s is paused since x by ada: x")), []string{"resume source s"}},
-		"at work":                             {with("processing", ""), []string{"cancel"}},
-		"waits for a sink that is paused":     {with("retrying", "paused", because("finance:live is paused since x by ada: x")), []string{"resume sink finance:live", "cancel"}},
-		"waits for a consumer that is paused": {with("retrying", "paused", because("consumers:crm is paused since x by ada: x")), []string{"resume consumer crm", "cancel"}},
-		"waits for a sink that is out":        {with("retrying", "sink_out", because("finance:live is out: answered 503")), []string{"sinks check finance", "cancel"}},
-		"at load":                             {with("needs_review", "plan_unusable", takes("approve reject retry skip")), []string{"approve", "reject", "retry", "skip"}},
-		"at the end":                          {with("needs_review", "paid_after_end", takes("approve skip reject compensate")), []string{"approve", "reject", "skip", "compensate"}},
-		"at the end, for good":                {with("needs_review", "account_unknown", takes("approve skip")), []string{"approve", "skip"}},
+		"waits for its run":                      {with("received", "", neverRan), []string{"doctor"}},
+		"waits for its source":                   {with("received", "paused", neverRan, because("source s is paused since x by ada: x")), []string{"sources resume s"}},
+		"at work":                                {with("processing", ""), []string{"cancel"}},
+		"waits for a sink that is paused":        {with("retrying", "paused", because("finance:live is paused since x by ada: x")), []string{"sinks resume finance:live", "cancel"}},
+		"waits for a destination that is paused": {with("retrying", "paused", because("destinations:crm is paused since x by ada: x")), []string{"sinks resume destinations:crm", "cancel"}},
+		"waits for a sink that is down":          {with("retrying", "sink_down", because("finance:live is down: answered 503")), []string{"sinks check finance", "cancel"}},
+		"at load":                                {with("needs_review", "plan_unusable", takes("approve reject retry skip")), []string{"approve", "reject", "retry", "skip"}},
+		"at the end":                             {with("needs_review", "paid_after_end", takes("approve skip reject compensate")), []string{"approve", "reject", "skip", "compensate"}},
+		"at the end, for good":                   {with("needs_review", "account_unknown", takes("approve skip")), []string{"approve", "skip"}},
 		"one effect": {with("dead", "effect_failed", takes("skip retry done compensate", failed)), []string{
-			"retry", "done --effect finance-export:x --reference REFERENCE", "skip --effect finance-export:x", "compensate",
+			"retry", "mark-done --effect finance-export:x --reference REFERENCE", "skip --effect finance-export:x", "compensate",
 		}},
 		"two effects": {with("dead", "effect_failed", takes("skip retry done resend", failed, uncertain)), []string{
-			"retry", "retry --effect finance-export:x", "done --effect finance-export:x --reference REFERENCE", "skip --effect finance-export:x",
-			"done --effect receipt-email:x --reference REFERENCE", "resend --effect receipt-email:x", "skip --effect receipt-email:x", "skip",
+			"retry", "retry --effect finance-export:x", "mark-done --effect finance-export:x --reference REFERENCE", "skip --effect finance-export:x",
+			"mark-done --effect receipt-email:x --reference REFERENCE", "resend --effect receipt-email:x", "skip --effect receipt-email:x", "skip",
 		}},
-		"never ran":             {with("needs_review", "suspected_replay", neverRan), []string{"approve", "reject", "run"}},
-		"another receipt's run": {with("needs_review", "another_run"), []string{"approve", "reject", "run"}},
-		"its start was refused": {with("needs_review", "start_refused"), []string{"approve", "reject", "run"}},
-		"its run was ended":     {with("needs_review", "run_ended"), []string{"replay"}},
-		"its run is stuck":      {with("needs_review", "run_stuck"), []string{"replay"}},
+		"never ran":             {with("needs_review", "suspected_replay", neverRan), []string{"approve", "reject", "start"}},
+		"another receipt's run": {with("needs_review", "foreign_run"), []string{"approve", "reject", "start"}},
+		"its start was refused": {with("needs_review", "start_refused"), []string{"approve", "reject", "start"}},
+		"its run was ended":     {with("needs_review", "run_terminated"), []string{"replay"}},
+		"its run is stuck":      {with("needs_review", "workflow_task_failing"), []string{"replay"}},
 		"processed":             {with("processed", ""), []string{"replay"}},
 		"compensated":           {with("compensated", ""), []string{"replay"}},
-		"ignored":               {with("ignored", "type_not_wanted", neverRan), []string{"run"}},
-		"ignored by its run":    {with("ignored", "account_not_mapped"), []string{"replay", "run"}},
-		"ignored, relayed":      {with("ignored", "type_not_wanted", of("moon.risen", "relaying")), []string{"run"}},
-		"ignored, no flow":      {with("ignored", "type_not_wanted", of("moon.risen", "s")), nil},
-		"of another mode":       {with("ignored", "mode_not_wanted", neverRan), nil},
+		"ignored":               {with("ignored", "type_ignored", neverRan), []string{"start"}},
+		"ignored by its run":    {with("ignored", "account_not_mapped"), []string{"replay", "start"}},
+		"ignored, relayed":      {with("ignored", "type_ignored", of("moon.risen", "relaying")), []string{"start"}},
+		"ignored, no flow":      {with("ignored", "type_ignored", of("moon.risen", "s")), nil},
+		"of another mode":       {with("ignored", "mode_ignored", neverRan), nil},
 	} {
-		o := operator.Operator{Relays: map[string][]string{"relaying": {"crm"}}}
+		o := decide.Operator{Verbs: operator.Verbs, Relays: map[string][]string{"relaying": {"crm"}}}
 		var got []string
-		for _, choice := range o.Choices("evt_1", &c.receipt) {
-			line := strings.TrimSuffix(strings.TrimPrefix(choice.Line(), "pawl "), " --why REASON")
+		for _, choice := range event.Choices(&o, "evt_1", &c.receipt) {
+			line := strings.TrimSuffix(strings.TrimPrefix(choice.Line(), "pawl "), " --reason REASON")
 			got = append(got, strings.Replace(strings.TrimPrefix(line, "events "), " evt_1", "", 1))
 			if choice.Does == "" {
 				t.Errorf("%s: %s does nothing", name, line)
@@ -94,17 +96,17 @@ func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 	const waits = `'{"decisions":["approve","reject","retry","skip","done","resend","compensate"],"effects":[
 		{"key":"finance-export:x","kind":"finance-export","state":"failed","by_hand":true},{"key":"receipt-email:x","kind":"receipt-email","state":"uncertain","uncertain":true,"by_hand":true}]}'::jsonb`
 	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id, waits)
-		select ('01890000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 's', 'stripe', 'live', 'evt_' || n, 'id', case when reason like 'type_not_wanted: moon' then 'moon.risen' else 'invoice.paid' end, now(), '\x01', status, reason,
+		select ('01890000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 's', 'stripe', 'live', 'evt_' || n, 'id', case when reason like 'type_ignored: moon' then 'moon.risen' else 'invoice.paid' end, now(), '\x01', status, reason,
 		       case when ran then 'stripe:evt_' || n else '' end, case when parks then `+waits+` end
 		  from (select row_number() over () as n, v.* from (values
 		    ('received', '', false, false), ('received', 'paused: source s is paused since x by ada: x', false, false), ('processing', '', true, false),
-		    ('retrying', 'paused: finance:live is paused since x by ada: x', true, false), ('retrying', 'sink_out: finance:live is out: answered 503', true, false),
+		    ('retrying', 'paused: finance:live is paused since x by ada: x', true, false), ('retrying', 'sink_down: finance:live is down: answered 503', true, false),
 		    ('retrying', '', true, false), ('processed', '', true, false), ('compensated', '', true, false),
-		    ('ignored', 'type_not_wanted: x', false, false), ('ignored', 'type_not_wanted: moon', false, false), ('ignored', 'account_not_mapped', true, false),
-		    ('ignored', 'mode_not_wanted: x', false, false), ('ignored', 'account_not_wanted: x', false, false), ('ignored', 'dismissed: by ada', false, false),
-		    ('needs_review', 'suspected_replay: x', false, false), ('needs_review', 'id_collision: x', false, false), ('needs_review', 'another_run: x', true, false),
-		    ('needs_review', 'start_refused: x', true, false), ('needs_review', 'run_ended: x', true, false), ('needs_review', 'run_stuck: x', true, false),
-		    ('dead', 'run_ended: x', true, false), ('needs_review', 'unreadable_payload: x', true, false), ('needs_review', 'plan_unusable: x', true, true),
+		    ('ignored', 'type_ignored: x', false, false), ('ignored', 'type_ignored: moon', false, false), ('ignored', 'account_not_mapped', true, false),
+		    ('ignored', 'mode_ignored: x', false, false), ('ignored', 'account_ignored: x', false, false), ('ignored', 'dismissed: by ada', false, false),
+		    ('needs_review', 'suspected_replay: x', false, false), ('needs_review', 'id_collision: x', false, false), ('needs_review', 'foreign_run: x', true, false),
+		    ('needs_review', 'start_refused: x', true, false), ('needs_review', 'run_terminated: x', true, false), ('needs_review', 'workflow_task_failing: x', true, false),
+		    ('dead', 'run_terminated: x', true, false), ('needs_review', 'unreadable_payload: x', true, false), ('needs_review', 'plan_unusable: x', true, true),
 		    ('needs_review', 'paid_after_end: x', true, true), ('needs_review', 'effect_uncertain: x', true, true), ('needs_review', 'cancelled: x', true, true),
 		    ('dead', 'effect_failed: x', true, true), ('dead', 'effect_failed: x', true, false), ('dead', 'undo_failed: x', true, true)) as v(status, reason, ran, parks)) as numbered`); err != nil {
 		t.Fatal(err)
@@ -112,28 +114,28 @@ func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 	o := over(db, says(nil))
 	unknown := errors.New("nobody looks ahead here")
 	o.Outlook = func(context.Context) (workflows.Outlook, func(), error) { return nil, nil, unknown }
-	taken := func(verb, id string, args operator.Args) (*operator.Preview, bool) {
-		p, err := o.Preview(t.Context(), operator.Decision{Verb: verb, Target: id, Args: args})
+	taken := func(verb, id string, args decide.Args) (*decide.Preview, bool) {
+		p, err := o.Preview(t.Context(), decide.Decision{Verb: verb, Target: id, Args: args})
 		if err != nil && !errors.Is(err, unknown) {
 			t.Fatalf("%s of %s: %v", verb, id, err)
 		}
 		return p, p.Refused == ""
 	}
-	receipts, err := operator.ListEvents(t.Context(), db, operator.Events{Filter: timeline.Filter{Limit: 100}})
+	receipts, err := event.List(t.Context(), db, event.Filter{Filter: timeline.Filter{Limit: 100}})
 	if err != nil || len(receipts) < 29 {
 		t.Fatalf("%d receipts, %v", len(receipts), err)
 	}
-	waiting := []string{"resume", "sinks", "doctor"}
+	waiting := []string{"sinks", "sources", "doctor"}
 	for _, r := range receipts {
-		for _, v := range operator.Verbs() {
+		for _, v := range operator.Verbs {
 			if !strings.HasPrefix(v.Command, "events ") {
 				continue
 			}
-			p, ok := taken(v.Name, r.EventID, operator.Args{})
+			p, ok := taken(v.Name, r.EventID, decide.Args{})
 			if ok {
 				continue
 			}
-			lost := r.ReasonCode == receipt.ModeNotWanted || r.ReasonCode == receipt.AccountNotWanted || r.Type == "moon.risen"
+			lost := r.ReasonCode == receipt.ModeIgnored || r.ReasonCode == receipt.AccountIgnored || r.Type == "moon.risen"
 			if len(p.Choices) == 0 && !lost {
 				t.Errorf("%s of %s (%s): %s, and nothing is named that helps", v.Name, r.Status, r.Reason, p.Refused)
 			}
@@ -144,7 +146,7 @@ func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 					}
 					continue
 				}
-				var args operator.Args
+				var args decide.Args
 				for i, word := range c.Command {
 					switch word {
 					case "--effect":
@@ -153,10 +155,10 @@ func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 						args.Reference = c.Command[i+1]
 					}
 				}
-				if c.Command[2] == v.Name && args == (operator.Args{}) {
+				if c.Decision.Verb == v.Name && args == (decide.Args{}) {
 					t.Errorf("%s of %s (%s) is refused, and names itself: %s", v.Name, r.Status, r.Reason, p.Refused)
 				}
-				if again, ok := taken(c.Command[2], c.Command[3], args); !ok {
+				if again, ok := taken(c.Decision.Verb, c.Command[3], args); !ok {
 					t.Errorf("%s of %s (%s): %s\n  names %s\n  which is refused: %s", v.Name, r.Status, r.Reason, p.Refused, c.Line(), again.Refused)
 				}
 			}
@@ -167,7 +169,7 @@ func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 // A command is pasted into a shell: what stands in an event's ID is none of its words.
 func TestChoice_Line_Quoted(t *testing.T) {
 	t.Parallel()
-	c := operator.Choice{Command: []string{"pawl", "events", "show", "it's;rm -rf ~"}}
+	c := decide.Choice{Command: []string{"pawl", "events", "show", "it's;rm -rf ~"}}
 	if got, want := c.Line(), `pawl events show 'it'\''s;rm -rf ~'`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -17,18 +17,20 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
 )
 
 // over is an operator whose Temporal answers updates as it is told, and has no runs.
-func over(db *pgxpool.Pool, update func(context.Context) error) *operator.Operator {
-	return &operator.Operator{DB: db, Temporal: answering{update: update}, Audit: audit.New(db, slog.New(slog.DiscardHandler))}
+func over(db *pgxpool.Pool, update func(context.Context) error) *decide.Operator {
+	return &decide.Operator{Verbs: operator.Verbs, DB: db, Temporal: answering{update: update}, Audit: audit.New(db, slog.New(slog.DiscardHandler))}
 }
 
 type answering struct {
-	operator.Temporal
+	decide.Temporal
 	update func(context.Context) error
 }
 
@@ -54,8 +56,8 @@ func parkedEvents(t *testing.T, ids ...string) *pgxpool.Pool {
 	return db
 }
 
-func ask(verb, id string) operator.Decision {
-	return operator.Decision{Verb: verb, Target: id, Who: "ada", Why: "looked at it"}
+func ask(verb, id string) decide.Decision {
+	return decide.Decision{Verb: verb, Target: id, Who: "ada", Why: "looked at it"}
 }
 
 // Without a worker a decision is not answered: who decides is told why, and not left alone with a silent command.
@@ -77,7 +79,7 @@ func TestDecide_NobodyAnswers_GivenUpAndExplained(t *testing.T) {
 		<-ctx.Done()
 		return serviceerror.NewDeadlineExceeded("context deadline exceeded")
 	}).Decide(ctx, ask("retry", "evt_1"))
-	if err == nil || !strings.Contains(err.Error(), "does a worker run") || !strings.Contains(err.Error(), "with --request-id ") {
+	if err == nil || !strings.Contains(err.Error(), "that a worker runs") || !strings.Contains(err.Error(), "with --request-id ") {
 		t.Errorf("got %v, want it to say why, and how to ask again", err)
 	}
 }
@@ -99,14 +101,14 @@ func TestDecide_Refused_NamesWhatWorks(t *testing.T) {
 	}{
 		{"evt_dead", "retry", temporal.NewApplicationError("no unfinished effect \"x\"", workflows.ErrTypeInvalidDecision), "no unfinished effect", "events retry evt_dead"},
 		{"evt_dead", "retry", serviceerror.NewNotFound("workflow execution already completed"), "has ended in Temporal", "events replay evt_dead"},
-		{"evt_dead", "retry", serviceerror.NewWorkflowNotReady("Workflow Task in failed state"), "no worker can go on", "events replay evt_dead"},
-		{"evt_dead", "approve", nil, "takes no approve", "events retry evt_dead"},
+		{"evt_dead", "retry", serviceerror.NewWorkflowNotReady("Workflow Task in failed state"), "a failing workflow task", "events replay evt_dead"},
+		{"evt_dead", "approve", nil, "does not accept approve", "events retry evt_dead"},
 		{"evt_done", "retry", nil, "its run has ended", "events replay evt_done"},
 		{"evt_replay", "retry", nil, "it has not run: approve or reject it", "events approve evt_replay"},
 		{"evt_replay", "replay", nil, "there is nothing to replay", "events approve evt_replay"},
 	} {
 		_, err := over(db, says(tt.err)).Decide(t.Context(), ask(tt.verb, tt.event))
-		if refused := new(operator.RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.says) || len(refused.Try) == 0 || !strings.Contains(refused.Try[0].Line(), tt.try) {
+		if refused := new(decide.RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.says) || len(refused.Try) == 0 || !strings.Contains(refused.Try[0].Line(), tt.try) {
 			t.Errorf("%s %s, Temporal says %v: got %v, want %q and %q", tt.verb, tt.event, tt.err, err, tt.says, tt.try)
 		}
 	}
@@ -134,7 +136,7 @@ func TestDecide_RunDoesNotWait_NotRefused(t *testing.T) {
 	d := ask("retry", "evt_1")
 	d.Request = "req-1"
 	_, err := over(db, says(temporal.NewApplicationError("the run is not waiting for a decision", workflows.ErrTypeNotParked))).Decide(t.Context(), d)
-	if refused := new(operator.RefusedError); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "--request-id req-1 asks again") {
+	if refused := new(decide.RefusedError); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "--request-id req-1, which makes no second decision") {
 		t.Errorf("got %v", err)
 	}
 	if got := trail(t, db); !slices.Equal(got, []string{"retry"}) {
@@ -181,7 +183,7 @@ func TestDecide_SameRequest_OneDecision(t *testing.T) {
 	if err != nil || !answer.Repeated || !strings.Contains(answer.Says, "evt_1 is processing now") {
 		t.Fatalf("got %+v, %v; want the first call's answer", answer, err)
 	}
-	if r := answer.Result.(*operator.EventResult); len(r.Effects) != 1 || len(r.About) != 1 || told != 2 || len(trail(t, db)) != 1 {
+	if r := answer.Result.(*event.Result); len(r.Effects) != 1 || len(r.About) != 1 || told != 2 || len(trail(t, db)) != 1 {
 		t.Errorf("answered %+v, told %d times, recorded %q; want one effect, 2 and one retry", r, told, trail(t, db))
 	}
 	d.Verb = "skip"
@@ -198,13 +200,13 @@ func TestDecide_SameRequest_OtherArguments_Refused(t *testing.T) {
 	d := ask("retry", "evt_1")
 	d.Request = "req-1"
 	_, _ = o.Decide(t.Context(), d)
-	for name, change := range map[string]func(*operator.Decision){
-		"effect": func(d *operator.Decision) { d.Effect = "finance-export:x" }, "why": func(d *operator.Decision) { d.Why = "another reason" },
-		"verb": func(d *operator.Decision) { d.Verb = "skip" },
+	for name, change := range map[string]func(*decide.Decision){
+		"effect": func(d *decide.Decision) { d.Effect = "finance-export:x" }, "why": func(d *decide.Decision) { d.Why = "another reason" },
+		"verb": func(d *decide.Decision) { d.Verb = "skip" },
 	} {
 		other := d
 		change(&other)
-		if _, err := o.Decide(t.Context(), other); !operator.IsFault(err, operator.Reused) {
+		if _, err := o.Decide(t.Context(), other); !decide.IsFault(err, decide.Reused) {
 			t.Errorf("another %s: %v, want that the request is reused", name, err)
 		}
 	}
@@ -227,7 +229,7 @@ func TestDecide_Reveal_NeverRepeated(t *testing.T) {
 	o := over(db, says(nil))
 	requests := map[string]bool{}
 	for range 2 {
-		a, err := o.Decide(t.Context(), operator.Decision{Verb: "reveal", Target: "evt_1", Why: "the customer asks", By: admin, Request: "req-1"})
+		a, err := o.Decide(t.Context(), decide.Decision{Verb: "reveal", Target: "evt_1", Why: "the customer asks", By: admin, Request: "req-1"})
 		if err != nil || a.Repeated {
 			t.Fatalf("%+v, %v", a, err)
 		}
@@ -250,7 +252,7 @@ func TestDecide_RunRefuses_RefusalRecorded(t *testing.T) {
 	d := ask("retry", "evt_1")
 	d.Request = "req-1"
 	_, err := o.Decide(t.Context(), d)
-	if _, refused := errors.AsType[*operator.RefusedError](err); !refused {
+	if _, refused := errors.AsType[*decide.RefusedError](err); !refused {
 		t.Errorf("got %v, want it refused", err)
 	}
 	if _, err := o.Decide(t.Context(), d); err != nil || told != 1 || !slices.Equal(trail(t, db), []string{"retry", "refuse-retry"}) {
@@ -263,14 +265,14 @@ func TestDecide_Refused_NothingRecorded_PreviewedAlike(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
 	o := over(db, says(errors.New("asked")))
-	for says, d := range map[string]operator.Decision{
-		`no unfinished effect "x"`:        {Verb: "retry", Args: operator.Args{Effect: "x"}},
-		"its run takes no compensate":     {Verb: "compensate"},
-		"cancel is for a run that is at":  {Verb: "cancel"},
-		"its run waits for a decision":    {Verb: "run"},
-		"no open task":                    {Verb: "close-task"},
-		"there is no verb":                {Verb: "mend"},
-		"approve is for a run that waits": {Verb: "approve", Target: "evt_done"},
+	for says, d := range map[string]decide.Decision{
+		`no unfinished effect "x"`:           {Verb: "retry", Args: decide.Args{Effect: "x"}},
+		"its run does not accept compensate": {Verb: "compensate"},
+		"cancel is for a run that is at":     {Verb: "cancel"},
+		"its run waits for a decision":       {Verb: "run"},
+		"no open task":                       {Verb: "close-task"},
+		"there is no verb":                   {Verb: "mend"},
+		"approve is for a run that waits":    {Verb: "approve", Target: "evt_done"},
 	} {
 		d.Who, d.Why = "ada", "x"
 		if d.Target == "" {
@@ -302,13 +304,13 @@ func TestDecide_Refused_SaysHowItStands(t *testing.T) {
 	db := parkedEvents(t, "evt_parked")
 	if _, err := db.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, workflow_id)
 		select gen_random_uuid(), 's', 'stripe', 'live', id, 'id', 'invoice.paid', now(), '\x01', status, reason, workflow
-		  from (values ('evt_replay', 'needs_review', 'suspected_replay: x', ''), ('evt_ended', 'needs_review', 'run_ended: x', 'stripe:evt_ended'),
+		  from (values ('evt_replay', 'needs_review', 'suspected_replay: x', ''), ('evt_ended', 'needs_review', 'run_terminated: x', 'stripe:evt_ended'),
 		               ('evt_new', 'received', '', ''), ('evt_runs', 'processing', '', 'stripe:evt_runs')) as v(id, status, reason, workflow)`); err != nil {
 		t.Fatal(err)
 	}
 	for event, words := range map[string]string{
-		"evt_replay": "is needs_review (suspected_replay): it has not run: approve or reject it", "evt_ended": "is needs_review (run_ended): its run was ended in Temporal",
-		"evt_new": "is received: its run has not started yet", "evt_runs": "is processing: its run is at work",
+		"evt_replay": "is needs_review (suspected_replay): it has not run: approve or reject it", "evt_ended": "is needs_review (run_terminated): its run was ended in Temporal",
+		"evt_new": "is received: its run has not started yet", "evt_runs": "is processing: its run is in progress",
 	} {
 		_, err := over(db, says(nil)).Decide(t.Context(), ask("retry", event))
 		if err == nil || !strings.Contains(err.Error(), words+"; retry is for a run that waits for a decision") {
@@ -321,14 +323,14 @@ func TestDecide_BadAsk_SaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
 	for name, tt := range map[string]struct {
-		change func(*operator.Decision)
+		change func(*decide.Decision)
 		says   string
 	}{
-		"no reason":  {func(a *operator.Decision) { a.Why = " " }, "who and why are required"},
-		"no verb":    {func(a *operator.Decision) { a.Verb = "mend" }, `there is no verb "mend": use one of run,`},
-		"request ID": {func(a *operator.Decision) { a.Request = "a b" }, "printable ASCII"},
-		"NUL":        {func(a *operator.Decision) { a.Why = "x\x00" }, "without NUL"},
-		"unknown":    {func(a *operator.Decision) { a.Target = "evt_2" }, `no event "evt_2"`},
+		"no reason":  {func(a *decide.Decision) { a.Why = " " }, "who and why are required"},
+		"no verb":    {func(a *decide.Decision) { a.Verb = "mend" }, `there is no verb "mend": use one of run,`},
+		"request ID": {func(a *decide.Decision) { a.Request = "a b" }, "printable ASCII"},
+		"NUL":        {func(a *decide.Decision) { a.Why = "x\x00" }, "without NUL"},
+		"unknown":    {func(a *decide.Decision) { a.Target = "evt_2" }, `no event "evt_2"`},
 	} {
 		a := ask("retry", "evt_1")
 		tt.change(&a)

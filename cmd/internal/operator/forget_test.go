@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
@@ -61,7 +61,7 @@ func TestForget_ErasesAllOfOneCustomer(t *testing.T) {
 	}
 	keep(1)
 	o := over(db, says(nil))
-	refused := new(operator.RefusedError)
+	refused := new(decide.RefusedError)
 	if _, err := o.Decide(t.Context(), ask("forget", "cus_1")); !errors.As(err, &refused) || !strings.Contains(refused.Why, "evt_4") {
 		t.Fatalf("an event is at work: %v", err)
 	}

@@ -19,6 +19,9 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	ingress "github.com/pawlhq/pawl/ingress/stripe"
@@ -35,7 +38,7 @@ import (
 // office is where two people decide about live money.
 type office struct {
 	*testing.T
-	*operator.Operator
+	*decide.Operator
 	receipts *receipt.Store
 }
 
@@ -43,12 +46,12 @@ var (
 	ada  = person("ada", role.Finance)
 	bob  = person("bob", role.Admin)
 	eve  = person("eve", role.Viewer)
-	shop = &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerToken, Subject: "shop"}, Name: "token:shop", Roles: []role.Role{role.Admin}}
+	shop = &decide.Person{Identity: decide.Identity{Issuer: decide.IssuerToken, Subject: "shop"}, Name: "token:shop", Roles: []role.Role{role.Admin}}
 )
 
 // person is somebody who has signed in with a password.
-func person(name string, roles ...role.Role) *operator.Person {
-	return &operator.Person{Identity: operator.Identity{Issuer: operator.IssuerLocal, Subject: name}, Name: name, Roles: roles}
+func person(name string, roles ...role.Role) *decide.Person {
+	return &decide.Person{Identity: decide.Identity{Issuer: decide.IssuerLocal, Subject: name}, Name: name, Roles: roles}
 }
 
 func newOffice(t *testing.T) *office {
@@ -58,12 +61,12 @@ func newOffice(t *testing.T) *office {
 	cfg := &config.Config{Plans: config.Plans{Prices: map[string]config.Price{"price_pro": {Plan: "pro"}}}}
 	receipts := receipt.NewStore(db, receipt.Options{})
 	t.Cleanup(receipts.Close)
-	return &office{t, &operator.Operator{DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Temporal: starting{},
+	return &office{t, &decide.Operator{Verbs: operator.Verbs, DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Temporal: starting{},
 		Outlook: process.Outlook(cfg, db, receipts), FourEyes: true}, receipts}
 }
 
 // starting is a Temporal that takes the runs of jobs.
-type starting struct{ operator.Temporal }
+type starting struct{ decide.Temporal }
 
 // UpdateWorkflow takes every decision.
 func (starting) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
@@ -107,8 +110,8 @@ func (o *office) body(id string, amount int64, currency string) []byte {
 }
 
 // by has somebody decide; nil is the command line.
-func (o *office) by(p *operator.Person, verb, target string, change ...func(*operator.Decision)) (*operator.Answer, error) {
-	d := operator.Decision{Verb: verb, Target: target, By: p, Who: "uid:1(ada)", Why: "looked at it"}
+func (o *office) by(p *decide.Person, verb, target string, change ...func(*decide.Decision)) (*decide.Answer, error) {
+	d := decide.Decision{Verb: verb, Target: target, By: p, Who: "uid:1(ada)", Why: "looked at it"}
 	for _, c := range change {
 		c(&d)
 	}
@@ -116,7 +119,7 @@ func (o *office) by(p *operator.Person, verb, target string, change ...func(*ope
 }
 
 // asks has somebody ask, who has to wait.
-func (o *office) asks(p *operator.Person, verb, target string, change ...func(*operator.Decision)) *pending.Decision {
+func (o *office) asks(p *decide.Person, verb, target string, change ...func(*decide.Decision)) *pending.Decision {
 	o.Helper()
 	a, err := o.by(p, verb, target, change...)
 	if err != nil || a.Pending == nil || a.Result != nil {
@@ -126,7 +129,7 @@ func (o *office) asks(p *operator.Person, verb, target string, change ...func(*o
 }
 
 // decides has somebody decide, which is done.
-func (o *office) decides(p *operator.Person, verb, target string, change ...func(*operator.Decision)) *operator.Answer {
+func (o *office) decides(p *decide.Person, verb, target string, change ...func(*decide.Decision)) *decide.Answer {
 	o.Helper()
 	a, err := o.by(p, verb, target, change...)
 	if err != nil || a.Pending != nil {
@@ -136,10 +139,10 @@ func (o *office) decides(p *operator.Person, verb, target string, change ...func
 }
 
 // refuses has somebody decide, which is refused.
-func (o *office) refuses(p *operator.Person, verb, target, says string, change ...func(*operator.Decision)) {
+func (o *office) refuses(p *decide.Person, verb, target, says string, change ...func(*decide.Decision)) {
 	o.Helper()
 	a, err := o.by(p, verb, target, change...)
-	if refused := new(operator.RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), says) {
+	if refused := new(decide.RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), says) {
 		o.Errorf("%s of %s by %v: %+v, %v; want it refused with %q", verb, target, p, a, err, says)
 	}
 }
@@ -168,13 +171,13 @@ func (o *office) trail(want ...string) {
 	}
 }
 
-func request(id string) func(*operator.Decision) {
-	return func(d *operator.Decision) { d.Request = id }
+func request(id string) func(*decide.Decision) {
+	return func(d *decide.Decision) { d.Request = id }
 }
 
 // confirms makes a decision the second person's.
-func confirms(p *pending.Decision) func(*operator.Decision) {
-	return func(d *operator.Decision) { d.Confirms = p.ID }
+func confirms(p *pending.Decision) func(*decide.Decision) {
+	return func(d *decide.Decision) { d.Confirms = p.ID }
 }
 
 func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
@@ -185,36 +188,36 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 		t.Errorf("waits: %+v", p)
 	}
 	o.stands(id, "needs_review", 1)
-	renamed := &operator.Person{Identity: ada.Identity, Name: "bob", Roles: ada.Roles}
-	for _, self := range []*operator.Person{ada, renamed} {
+	renamed := &decide.Person{Identity: ada.Identity, Name: "bob", Roles: ada.Roles}
+	for _, self := range []*decide.Person{ada, renamed} {
 		o.refuses(self, "approve", "evt_1", "since you asked for it")
 		o.refuses(self, "approve", "evt_1", "since you asked for it", confirms(p))
 	}
 	if _, err := o.by(eve, "approve", "evt_1"); err == nil || !strings.Contains(err.Error(), `needs the right "money"`) {
 		t.Errorf("a viewer as the second: %v", err)
 	}
-	e, err := o.Examine(t.Context(), "evt_1")
+	e, err := event.Examine(t.Context(), o.Operator, "evt_1")
 	if err != nil || len(e.PendingDecisions) != 1 || !strings.Contains(e.Verdict, "approve, which ada has asked for, waits for a second person") {
 		t.Errorf("%+v, %v", e, err)
 	}
-	seen, err := o.Preview(t.Context(), operator.Decision{Verb: "approve", Target: "evt_1", By: bob})
+	seen, err := o.Preview(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: bob})
 	if err != nil || !strings.Contains(seen.FourEyes, "ada asked for it (looked at it). If you confirm, it is done") || seen.Pending == nil || seen.Pending.ID != p.ID {
 		t.Errorf("bob sees %+v, %v", seen, err)
 	}
 	o.refuses(bob, "approve", "evt_1", "confirm that decision (pending "+p.ID+")")
 	// The second person has the same name, and the same request ID, as the first: only the identity counts.
-	namesake := &operator.Person{Identity: bob.Identity, Name: "ada", Roles: bob.Roles}
-	if a := o.decides(namesake, "approve", "evt_1", request("r-1"), confirms(p)); a.Who != "ada" || a.Result.(*operator.EventResult).EventID != "evt_1" {
+	namesake := &decide.Person{Identity: bob.Identity, Name: "ada", Roles: bob.Roles}
+	if a := o.decides(namesake, "approve", "evt_1", request("r-1"), confirms(p)); a.Who != "ada" || a.Result.(*event.Result).EventID != "evt_1" {
 		t.Errorf("answered %+v", a)
 	}
 	o.stands(id, "received", 0)
 	o.trail("ask-approve", "approve")
 	var asked, decided string
-	if err := o.DB.QueryRow(t.Context(), `select before ->> 'asked_issuer' || ' ' || (before ->> 'asked_subject'), issuer || ' ' || subject
+	if err := o.DB.QueryRow(t.Context(), `select before ->> 'requested_issuer' || ' ' || (before ->> 'requested_subject'), issuer || ' ' || subject
 		from operator_actions where action = 'approve'`).Scan(&asked, &decided); err != nil || asked != "local ada" || decided != "local bob" {
 		t.Errorf("the trail has %q and %q, %v", asked, decided, err)
 	}
-	shown, err := operator.ShowEvent(t.Context(), o.DB, "evt_1")
+	shown, err := event.Show(t.Context(), o.DB, "evt_1")
 	if err != nil || !strings.Contains(fmt.Sprint(shown.Timeline), "ada (asked by ada): looked at it") {
 		t.Errorf("the story does not name both: %v, %v", shown, err)
 	}
@@ -248,17 +251,17 @@ const (
 func TestFourEyes_VerbBySurface(t *testing.T) {
 	for _, tt := range []struct {
 		verb, target string
-		change       func(*operator.Decision)
-		second       *operator.Person // finance may be the second person for what becomes of an entry
+		change       func(*decide.Decision)
+		second       *decide.Person // finance may be the second person for what becomes of an entry
 	}{
 		{verb: "approve", target: "evt_before"}, {verb: "reject", target: "evt_before"}, {verb: "run", target: "evt_before", second: ada},
 		{verb: "approve", target: "evt_review"}, {verb: "reject", target: "evt_review"}, {verb: "retry", target: "evt_review", second: person("carol", role.Operator)},
 		{verb: "skip", target: "evt_review", second: ada}, {verb: "skip", target: "evt_failed", second: ada}, {verb: "compensate", target: "evt_failed"},
-		{verb: "done", target: "evt_failed", change: func(d *operator.Decision) { d.Reference = "entry 7" }, second: ada},
-		{verb: "resend", target: "evt_doubt", change: func(d *operator.Decision) { d.Confirm = "receipt-email:x" }, second: ada},
+		{verb: "done", target: "evt_failed", change: func(d *decide.Decision) { d.Reference = "entry 7" }, second: ada},
+		{verb: "resend", target: "evt_doubt", change: func(d *decide.Decision) { d.Confirm = "receipt-email:x" }, second: ada},
 		{verb: "run", target: "evt_rejected", second: ada},
-		{verb: "close-task", target: "in_1", change: func(d *operator.Decision) { d.Kind = "entry_differs" }, second: ada},
-		{verb: "apply-meaning", target: "HASH", second: person("carol", role.Admin)},
+		{verb: "close-task", target: "in_1", change: func(d *decide.Decision) { d.Kind = "entry_differs" }, second: ada},
+		{verb: "apply-rules", target: "HASH", second: person("carol", role.Admin)},
 	} {
 		t.Run(tt.verb+" "+tt.target, func(t *testing.T) {
 			o := newOffice(t)
@@ -272,22 +275,22 @@ func TestFourEyes_VerbBySurface(t *testing.T) {
 			if tt.target == "HASH" {
 				tt.target = o.proposed()
 			}
-			with := func(more ...func(*operator.Decision)) []func(*operator.Decision) {
+			with := func(more ...func(*decide.Decision)) []func(*decide.Decision) {
 				if tt.change == nil {
 					return more
 				}
 				return append(more, tt.change)
 			}
-			for _, p := range []*operator.Person{nil, shop} {
+			for _, p := range []*decide.Person{nil, shop} {
 				o.refuses(p, tt.verb, tt.target, "sign in to the console, because this decision needs two people", with()...)
-				seen, err := o.Preview(t.Context(), operator.Decision{Verb: tt.verb, Target: tt.target, By: p})
+				seen, err := o.Preview(t.Context(), decide.Decision{Verb: tt.verb, Target: tt.target, By: p})
 				if err != nil || !strings.Contains(seen.Refused, "sign in to the console") {
 					t.Errorf("preview by %v: %+v, %v", p, seen, err)
 				}
 			}
 			p := o.asks(bob, tt.verb, tt.target, with()...)
 			o.refuses(bob, tt.verb, tt.target, "since you asked for it", with(confirms(p))...)
-			for _, program := range []*operator.Person{nil, shop} {
+			for _, program := range []*decide.Person{nil, shop} {
 				o.refuses(program, tt.verb, tt.target, "sign in to the console", with(confirms(p))...)
 			}
 			second := tt.second
@@ -300,14 +303,14 @@ func TestFourEyes_VerbBySurface(t *testing.T) {
 	}
 }
 
-// proposed proposes a meaning beside the one in force, and returns its hash.
+// proposed proposes other rules than the active ones, and returns their hash.
 func (o *office) proposed() string {
 	o.Helper()
 	for _, plan := range []string{"starter", "pro"} {
 		p := fact.Policy{Prices: map[string]fact.Price{"price_1": {Plan: plan}}}
-		if hash, inForce, err := billing.Propose(o.Context(), o.DB, p, "worker"); err != nil {
+		if hash, active, err := billing.Propose(o.Context(), o.DB, p, "worker"); err != nil {
 			o.Fatal(err)
-		} else if hash != inForce {
+		} else if hash != active {
 			return hash
 		}
 	}
@@ -384,7 +387,7 @@ func TestFourEyes_SecondsAtOnce_OneDecision(t *testing.T) {
 	all.Wait()
 	done := 0
 	for _, err := range errs {
-		switch refused := new(operator.RefusedError); {
+		switch refused := new(decide.RefusedError); {
 		case err == nil:
 			done++
 		case !errors.As(err, &refused) || !strings.Contains(err.Error(), "waits for a second person no more"):
@@ -439,31 +442,31 @@ func TestFourEyes_Withdrawn(t *testing.T) {
 	o.refuses(ada, "approve", "evt_1", "waits for a second person no more", confirms(p))
 }
 
-func jobOf(t *testing.T, db *pgxpool.Pool, action string) func(*operator.Decision) {
+func jobOf(t *testing.T, db *pgxpool.Pool, action string) func(*decide.Decision) {
 	t.Helper()
-	f := operator.Events{}
+	f := event.Filter{}
 	f.Status = string(receipt.NeedsReview)
-	chosen, err := operator.ChooseEvents(t.Context(), db, f)
+	chosen, err := event.Choose(t.Context(), db, f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(d *operator.Decision) {
+	return func(d *decide.Decision) {
 		d.Request = "job-of-" + d.Who
 		if d.By != nil {
 			d.Request = "job-of-" + d.By.Name
 		}
-		d.Found = &operator.NewJob{Job: job.Job{Action: action, Rate: 100, Filter: map[string]string{"status": f.Status}}, Chosen: chosen}
+		d.Found = &decide.NewJob{Job: job.Job{Action: action, Rate: 100, Filter: map[string]string{"status": f.Status}}, Chosen: chosen}
 	}
 }
 
 // confirmsJob makes a decision the second person's about a job.
-func (o *office) confirmsJob(p *pending.Decision) func(*operator.Decision) {
+func (o *office) confirmsJob(p *pending.Decision) func(*decide.Decision) {
 	o.Helper()
-	j, err := operator.ConfirmedJob(o.Context(), o.DB, p.ID)
+	j, err := jobs.Confirmed(o.Context(), o.DB, p.ID)
 	if err != nil {
 		o.Fatal(err)
 	}
-	return func(d *operator.Decision) { d.Request, d.Found = "made-by-"+d.By.Name, j }
+	return func(d *decide.Decision) { d.Request, d.Found = "made-by-"+d.By.Name, j }
 }
 
 // works has a worker take all items of a job, and returns it then.
@@ -471,7 +474,7 @@ func (o *office) works(id string) *job.Job {
 	o.Helper()
 	var env testsuite.WorkflowTestSuite
 	at := env.NewTestActivityEnvironment()
-	w := &operator.JobWorker{Jobs: job.New(o.DB), Operator: o.Operator, Log: slog.New(slog.DiscardHandler)}
+	w := &jobs.Worker{Jobs: job.New(o.DB), Operator: o.Operator, Log: slog.New(slog.DiscardHandler)}
 	at.RegisterActivity(w)
 	if _, err := at.ExecuteActivity(w.WorkOnJob, workflows.JobInput{ID: id}); err != nil {
 		o.Fatal(err)
@@ -491,7 +494,7 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 	for i := range 4 {
 		ids = append(ids, o.paid(fmt.Sprint("evt_", i), 40000, "usd"))
 	}
-	for _, p := range []*operator.Person{nil, shop} {
+	for _, p := range []*decide.Person{nil, shop} {
 		o.refuses(p, "start-job", "x", "sign in to the console", jobOf(t, o.DB, "approve"))
 	}
 	p := o.asks(ada, "start-job", "x", jobOf(t, o.DB, "approve"))
@@ -501,11 +504,11 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 	o.refuses(ada, "start-job", "x", "since you asked for it", o.confirmsJob(p))
 	o.refuses(bob, "start-job", "x", "confirm that decision", jobOf(t, o.DB, "approve"))
 	o.paid("evt_more", 1, "usd")
-	j, err := operator.ConfirmedJob(t.Context(), o.DB, p.ID)
+	j, err := jobs.Confirmed(t.Context(), o.DB, p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := o.PreviewJob(t.Context(), bob, j)
+	made, err := jobs.PreviewAll(t.Context(), o.Operator, bob, j)
 	if err != nil || made.Count != 4 || !strings.Contains(made.FourEyes, "If you confirm, it is done") || made.Pending == nil {
 		t.Errorf("bob sees %+v, %v", made, err)
 	}
@@ -554,21 +557,21 @@ func TestFourEyes_JobEnded_ApprovalEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.decides(bob, "cancel-job", made.ID)
-	w := &operator.JobWorker{Jobs: job.New(o.DB), Operator: o.Operator}
+	w := &jobs.Worker{Jobs: job.New(o.DB), Operator: o.Operator}
 	if _, err := w.DecideItem(t.Context(), made, job.Item{Target: id}); err == nil || !strings.Contains(err.Error(), "the job has ended") {
 		t.Errorf("an item of a job that was cancelled: %v", err)
 	}
 	o.stands(id, "needs_review", 0)
 }
 
-// A meaning that two people apply in the console comes into force by a job of the worker.
-func TestFourEyes_Meaning_AppliedByJob(t *testing.T) {
+// A job of the worker activates the rules that two people apply in the console.
+func TestFourEyes_Rules_AppliedByJob(t *testing.T) {
 	o := newOffice(t)
 	hash := o.proposed()
-	p := o.asks(bob, "apply-meaning", hash)
-	a := o.decides(person("carol", role.Admin), "apply-meaning", hash, confirms(p), request("rules-1"))
-	if inForce, err := billing.HashInForce(t.Context(), o.DB); err != nil || inForce == hash {
-		t.Errorf("%s is in force before the job, %v", inForce, err)
+	p := o.asks(bob, "apply-rules", hash)
+	a := o.decides(person("carol", role.Admin), "apply-rules", hash, confirms(p), request("rules-1"))
+	if active, err := billing.ActiveRulesHash(t.Context(), o.DB); err != nil || active == hash {
+		t.Errorf("%s is active before the job, %v", active, err)
 	}
 	if j, is := a.Result.(*job.Job); !is || j.AskedBy != "bob" || j.Who != "carol" {
 		t.Errorf("answered %+v", a)
@@ -577,7 +580,7 @@ func TestFourEyes_Meaning_AppliedByJob(t *testing.T) {
 		items, err := job.New(o.DB).Items(t.Context(), "rules-1", "", 9)
 		t.Fatalf("it has come to %+v: %+v, %v", j, items, err)
 	}
-	if inForce, err := billing.HashInForce(t.Context(), o.DB); err != nil || inForce != hash {
-		t.Errorf("%s is in force, want %s, %v", inForce, hash, err)
+	if active, err := billing.ActiveRulesHash(t.Context(), o.DB); err != nil || active != hash {
+		t.Errorf("%s is active, want %s, %v", active, hash, err)
 	}
 }

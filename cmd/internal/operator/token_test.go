@@ -6,16 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	operatortoken "github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-var admin = &operator.Person{Name: "ada", Roles: []role.Role{role.Admin}}
+var admin = &decide.Person{Name: "ada", Roles: []role.Role{role.Admin}}
 
-func newToken(name, request string, args operator.Args) operator.Decision {
-	return operator.Decision{Verb: operator.VerbNewToken, Target: name, By: admin, Why: "the shop asks", Request: request, Args: args}
+func newToken(name, request string, args decide.Args) decide.Decision {
+	return decide.Decision{Verb: operatortoken.New.Name, Target: name, By: admin, Why: "the shop asks", Request: request, Args: args}
 }
 
 // A token is shown to whoever made it, once, and is nowhere else.
@@ -23,7 +24,7 @@ func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
 	o := over(db, says(nil))
-	args := operator.Args{Role: "viewer", Expires: "90d", Networks: "10.0.0.0/8, 192.0.2.7"}
+	args := decide.Args{Role: "viewer", Expires: "90d", Networks: "10.0.0.0/8, 192.0.2.7"}
 	if p, err := o.Preview(t.Context(), newToken("shop", "", args)); err != nil || p.Failed() {
 		t.Fatalf("preview: %+v, %v", p, err)
 	}
@@ -31,15 +32,15 @@ func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := answer.Result.(*operator.TokenResult).Token
+	text := answer.Result.(*operatortoken.Result).Token
 	if !token.WellFormed(text) {
 		t.Fatalf("answered %+v: %q is no token", answer, text)
 	}
 	again, err := o.Decide(t.Context(), newToken("shop", "r-1", args))
-	if err != nil || !again.Repeated || again.Result.(*operator.TokenResult).Token != "" {
+	if err != nil || !again.Repeated || again.Result.(*operatortoken.Result).Token != "" {
 		t.Errorf("the request once more: %+v, %v; want it without its text", again, err)
 	}
-	if _, err := o.Decide(t.Context(), newToken("shop", "r-2", args)); !is[*operator.RefusedError](err) {
+	if _, err := o.Decide(t.Context(), newToken("shop", "r-2", args)); !is[*decide.RefusedError](err) {
 		t.Errorf("its name once more: %v, want a refusal", err)
 	}
 	var trail, row string
@@ -49,8 +50,8 @@ func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
 	if strings.Contains(trail+row, text[5:20]) || !strings.Contains(trail, "ada") {
 		t.Errorf("the trail or the table has the token: %s\n%s", trail, row)
 	}
-	tokens := operator.NewTokens(db, time.Minute)
-	for from, want := range map[string]error{"10.9.8.7": nil, "192.0.2.7": nil, "192.0.2.8": operator.ErrToken, "::1": operator.ErrToken} {
+	tokens := operatortoken.NewTokens(db, time.Minute)
+	for from, want := range map[string]error{"10.9.8.7": nil, "192.0.2.7": nil, "192.0.2.8": operatortoken.ErrToken, "::1": operatortoken.ErrToken} {
 		p, err := tokens.Person(t.Context(), text, from)
 		if !errors.Is(err, want) || err == nil && (p.Name != "token:shop" || !p.May(role.RightRead) || p.May(role.RightTasks)) {
 			t.Errorf("from %s: %+v, %v", from, p, err)
@@ -69,40 +70,40 @@ func TestToken_NotAccepted_OneError(t *testing.T) {
 	o := over(db, says(nil))
 	texts := map[string]string{"never made": token.New(), "no token": "pawl_x", "empty": ""}
 	for _, name := range []string{"revoked", "expired"} {
-		answer, err := o.Decide(t.Context(), newToken(name, "", operator.Args{Role: "admin", Expires: "never", Networks: "all"}))
+		answer, err := o.Decide(t.Context(), newToken(name, "", decide.Args{Role: "admin", Expires: "never", Networks: "all"}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[name] = answer.Result.(*operator.TokenResult).Token
+		texts[name] = answer.Result.(*operatortoken.Result).Token
 	}
-	revoke := operator.Decision{Verb: operator.VerbRevokeToken, Target: "revoked", By: admin, Why: "it leaked"}
+	revoke := decide.Decision{Verb: operatortoken.Revoke.Name, Target: "revoked", By: admin, Why: "it leaked"}
 	if _, err := o.Decide(t.Context(), revoke); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Decide(t.Context(), revoke); !is[*operator.RefusedError](err) {
+	if _, err := o.Decide(t.Context(), revoke); !is[*decide.RefusedError](err) {
 		t.Errorf("revoked again: %v, want a refusal", err)
 	}
 	revoke.Target = "none"
-	if _, err := o.Decide(t.Context(), revoke); !operator.IsFault(err, operator.Unknown) {
+	if _, err := o.Decide(t.Context(), revoke); !decide.IsFault(err, decide.Unknown) {
 		t.Errorf("one that is not there: %v, want that it is unknown", err)
 	}
 	if _, err := db.Exec(t.Context(), `update tokens set expires_at = now() where name = 'expired'`); err != nil {
 		t.Fatal(err)
 	}
-	tokens := operator.NewTokens(db, time.Minute)
+	tokens := operatortoken.NewTokens(db, time.Minute)
 	for name, text := range texts {
-		if p, err := tokens.Person(t.Context(), text, "::1"); p != nil || err == nil || err.Error() != operator.ErrToken.Error() {
-			t.Errorf("%s: %+v, %v; want %v", name, p, err, operator.ErrToken)
+		if p, err := tokens.Person(t.Context(), text, "::1"); p != nil || err == nil || err.Error() != operatortoken.ErrToken.Error() {
+			t.Errorf("%s: %+v, %v; want %v", name, p, err, operatortoken.ErrToken)
 		}
 	}
-	for name, d := range map[string]operator.Decision{
-		"name": newToken("a b", "", operator.Args{Role: "viewer", Expires: "1d"}), "role": newToken("a", "", operator.Args{Role: "root", Expires: "1d"}),
-		"past": newToken("a", "", operator.Args{Role: "viewer", Expires: "2020-01-01"}), "no end": newToken("a", "", operator.Args{Role: "viewer"}),
-		"no network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d"}), "blank network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: " , "}),
-		"no text": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: "\xff"}),
-		"network": newToken("a", "", operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/99"}),
+	for name, d := range map[string]decide.Decision{
+		"name": newToken("a b", "", decide.Args{Role: "viewer", Expires: "1d"}), "role": newToken("a", "", decide.Args{Role: "root", Expires: "1d"}),
+		"past": newToken("a", "", decide.Args{Role: "viewer", Expires: "2020-01-01"}), "no end": newToken("a", "", decide.Args{Role: "viewer"}),
+		"no network": newToken("a", "", decide.Args{Role: "viewer", Expires: "1d"}), "blank network": newToken("a", "", decide.Args{Role: "viewer", Expires: "1d", Networks: " , "}),
+		"no text": newToken("a", "", decide.Args{Role: "viewer", Expires: "1d", Networks: "\xff"}),
+		"network": newToken("a", "", decide.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/99"}),
 	} {
-		if _, err := o.Decide(t.Context(), d); !operator.IsFault(err, operator.Invalid) {
+		if _, err := o.Decide(t.Context(), d); !decide.IsFault(err, decide.Invalid) {
 			t.Errorf("wrong %s: %v, want that it cannot be understood", name, err)
 		}
 	}
@@ -113,29 +114,29 @@ func TestToken_MakesNothingWiderThanItself(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
 	o := over(db, says(nil))
-	made, err := o.Decide(t.Context(), newToken("deployer", "", operator.Args{Role: "admin", Expires: "10d", Networks: "10.0.0.0/8"}))
+	made, err := o.Decide(t.Context(), newToken("deployer", "", decide.Args{Role: "admin", Expires: "10d", Networks: "10.0.0.0/8"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployer, err := operator.NewTokens(db, time.Minute).Person(t.Context(), made.Result.(*operator.TokenResult).Token, "10.0.0.1")
+	deployer, err := operatortoken.NewTokens(db, time.Minute).Person(t.Context(), made.Result.(*operatortoken.Result).Token, "10.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		args operator.Args
+		args decide.Args
 		says string // "" for a token that is made
 	}{
-		"narrower":       {operator.Args{Role: "viewer", Expires: "1d", Networks: "10.1.0.0/16,10.2.3.4"}, ""},
-		"the-same":       {operator.Args{Role: "admin", Expires: "9d", Networks: "10.0.0.0/8"}, ""},
-		"everywhere":     {operator.Args{Role: "viewer", Expires: "1d", Networks: "all"}, "networks: a token makes no token"},
-		"larger-network": {operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/7"}, "networks: a token makes no token"},
-		"elsewhere":      {operator.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.1,192.0.2.1"}, "networks: a token makes no token"},
-		"longer":         {operator.Args{Role: "viewer", Expires: "11d", Networks: "10.0.0.1"}, "expires: a token makes no token"},
-		"for-ever":       {operator.Args{Role: "viewer", Expires: "never", Networks: "10.0.0.1"}, "expires: a token makes no token"},
+		"narrower":       {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.1.0.0/16,10.2.3.4"}, ""},
+		"the-same":       {decide.Args{Role: "admin", Expires: "9d", Networks: "10.0.0.0/8"}, ""},
+		"everywhere":     {decide.Args{Role: "viewer", Expires: "1d", Networks: "all"}, "networks: a token makes no token"},
+		"larger-network": {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/7"}, "networks: a token makes no token"},
+		"elsewhere":      {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.1,192.0.2.1"}, "networks: a token makes no token"},
+		"longer":         {decide.Args{Role: "viewer", Expires: "11d", Networks: "10.0.0.1"}, "expires: a token makes no token"},
+		"for-ever":       {decide.Args{Role: "viewer", Expires: "never", Networks: "10.0.0.1"}, "expires: a token makes no token"},
 	} {
 		d := newToken(name, "", tt.args)
 		d.By = deployer
-		if _, err := o.Decide(t.Context(), d); tt.says == "" && err != nil || tt.says != "" && (!operator.IsFault(err, operator.Forbidden) || !strings.Contains(err.Error(), tt.says)) {
+		if _, err := o.Decide(t.Context(), d); tt.says == "" && err != nil || tt.says != "" && (!decide.IsFault(err, decide.Forbidden) || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.says)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// RunConsole serves the operator's pages by serve until ctx ends. The node is ready after serve has called listens with
-// its address, and while the database answers.
+// RunConsole serves the console until ctx ends. serve must call listens with its address when it listens. From then on
+// the node is ready while the database responds.
 func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, listens func(net.Addr)) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if !n.Config.Dev {
-			_ = n.UntilDone(ctx, "see the console's database role", n.logRole) // it ends with ctx
+		if !n.Config.Dev.Enabled {
+			_ = n.UntilDone(ctx, "see the console's database role", n.logRole) // it returns only when ctx has ended
 		}
 		return nil
 	})
@@ -29,7 +29,7 @@ func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, l
 	return group.Wait()
 }
 
-// logRole logs the rights of the console's database role.
+// logRole logs whether the console's database role has only the privileges of a console.
 func (n *Node) logRole(ctx context.Context) error {
 	role, confined, err := schema.Console(ctx, n.Pool)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// An ingress that is started while Temporal is away shows what waits: the alert for that outage hangs on it.
+// An ingress that starts while Temporal is down exports the backlog, which the alert for this outage uses.
 func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
@@ -34,10 +34,10 @@ func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	ran := make(chan error, 1)
 	go func() { ran <- n.RunIngress(ctx, nil) }()
-	until(t, "pawl_backlog is measured", func() bool {
+	until(t, "pawl_dispatch_backlog is measured", func() bool {
 		page := httptest.NewRecorder()
 		n.telemetry.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		return strings.Contains(page.Body.String(), "\npawl_backlog 1\n")
+		return strings.Contains(page.Body.String(), "\npawl_dispatch_backlog 1\n")
 	})
 	stop()
 	if err := <-ran; err != nil {
@@ -63,7 +63,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// Where ingress and worker are one process, effects that hold every connection they may have keep no webhook waiting.
+// If ingress and worker are one process, effects that use all of their connections do not delay deliveries.
 func TestListen_EffectsHoldEveryConnection_DeliveriesTaken(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {

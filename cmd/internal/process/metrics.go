@@ -24,10 +24,10 @@ import (
 // gauge is an exported metric. Its unit is "s" or "".
 type gauge struct{ name, unit, says string }
 
-// set sets the current value of a gauge by its name.
+// set sets the value of the gauge with the given name.
 type set func(gauge string, value float64, labels ...attribute.KeyValue)
 
-// exporter exports a worker's gauges.
+// exporter exports the gauges of a worker.
 type exporter struct {
 	*Node
 	meter  metric.Meter
@@ -35,8 +35,8 @@ type exporter struct {
 	events *outbox.Store
 }
 
-// observe exports the state in the database: the number of open, parked and uncertain receipts and effects. The state
-// of the sinks comes from this process, and is exported even while Postgres is down.
+// observe exports the state in the database: the numbers of open, parked and uncertain receipts and effects. The state
+// of the sinks is known to this process, and is exported even while Postgres is down.
 func (e *exporter) observe() error {
 	var faults []error
 	for _, f := range []struct {
@@ -47,25 +47,25 @@ func (e *exporter) observe() error {
 			{"pawl_receipts_open", "", "Receipts that are worked on or wait for a person, by status and mode, and whether money hangs on them."},
 			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by the same; 0 if there is no such receipt."},
 			{"pawl_runs_compensated", "", "Runs that ended within the last hour by compensating their effects."},
-			{"pawl_due_oldest", "s", "How long the oldest scheduled action has waited for its run; 0 if nothing waits."},
+			{"pawl_scheduled_actions_oldest", "s", "How long the oldest scheduled action has waited for its run; 0 if nothing waits."},
 		}},
-		{e.readMoney, []gauge{{"pawl_money_unclaimed", "", "Payments, refunds, disputes, credit notes and checkout sessions that are not booked because their account or purpose is unknown, by kind."}}},
+		{e.readMoney, []gauge{{"pawl_payments_unassigned", "", "Payments, refunds, disputes, credit notes and checkout sessions that are not booked because their account or purpose is unknown, by kind."}}},
 		{func(ctx context.Context, set set) error {
 			counts, err := billing.New(e.Pool).NotOurs(ctx)
 			for mode, count := range counts {
-				set("pawl_subscriptions_not_ours", float64(count), attribute.String("mode", mode))
+				set("pawl_subscriptions_ignored", float64(count), attribute.String("mode", mode))
 			}
 			return err
-		}, []gauge{{"pawl_subscriptions_not_ours", "", "Subscriptions of what plans.ignore lists alone, by mode; nothing while none is."}}},
+		}, []gauge{{"pawl_subscriptions_ignored", "", "Subscriptions with only products of plans.ignore, by mode; absent without any."}}},
 		{e.readTasks, []gauge{
 			{"pawl_tasks_open", "", "Open tasks for people, by kind and mode; nothing while none is."},
 			{"pawl_tasks_oldest", "s", "Since when the oldest of them is open."},
 			{"pawl_tasks_due", "s", "Time until the first of them is too late, below 0 afterwards; nothing where none is due."},
 		}},
 		{e.readSinks, []gauge{
-			{"pawl_sink_out", "s", "Since when a sink is out, by sink, with the reason; 0 while it is not."},
+			{"pawl_sink_down", "s", "Time since a sink went down, by sink, with the reason; 0 if it is up."},
 			{"pawl_sink_in_flight", "", "Effects that are in flight to a sink from this process."},
-			{"pawl_sink_places", "", "How many effects can be in flight to a sink at once from this process."},
+			{"pawl_sink_in_flight_max", "", "Maximum number of effects in flight to a sink from this process."},
 		}},
 		{e.readPauses, []gauge{{"pawl_paused", "s", "Since when a sink or a source is paused, by kind and name; nothing while none is."}}},
 		{func(ctx context.Context, set set) error {
@@ -88,8 +88,8 @@ func (e *exporter) observe() error {
 			set("pawl_outbox_oldest_seconds", waits.Seconds())
 			return err
 		}, []gauge{
-			{"pawl_outbox_pending", "", "Internal events that some subscriber has not taken."},
-			{"pawl_outbox_oldest_seconds", "s", "Age of the internal event that has waited longest for some subscriber; 0 when none waits."},
+			{"pawl_outbox_pending", "", "Internal events that some destination has not taken."},
+			{"pawl_outbox_oldest_seconds", "s", "Age of the internal event that has waited longest for some destination; 0 when none waits."},
 		}},
 	} {
 		faults = append(faults, export(e.meter, f.read, f.gauges))
@@ -143,16 +143,17 @@ func observePools(meter metric.Meter, pools map[string]*pgxpool.Pool) error {
 			label, stat := attribute.String("pool", name), pool.Stat()
 			set("pawl_pool_connections", float64(stat.AcquiredConns()), label, attribute.String("state", "in_use"))
 			set("pawl_pool_connections", float64(stat.IdleConns()), label, attribute.String("state", "idle"))
-			set("pawl_pool_places", float64(stat.MaxConns()), label)
+			set("pawl_pool_connections_max", float64(stat.MaxConns()), label)
 		}
 		return nil
 	}, []gauge{
 		{"pawl_pool_connections", "", "Connections to the database, by pool and state."},
-		{"pawl_pool_places", "", "How many there may be, by pool."},
+		{"pawl_pool_connections_max", "", "Maximum number of connections, by pool."},
 	})
 }
 
-// export reads gauges together at each collection, in at most two seconds. It exports nothing after a failed read.
+// export registers gauges that are read together at each scrape, within two seconds. If the read fails, it exports none
+// of them.
 func export(meter metric.Meter, read func(context.Context, set) error, gauges []gauge) error {
 	made := map[string]metric.Float64ObservableGauge{}
 	var all []metric.Observable
@@ -203,18 +204,18 @@ func (e *exporter) readReceipts(ctx context.Context, set set) error {
 	takenBack, takenErr := e.Runs.Compensated(ctx, time.Hour)
 	set("pawl_runs_compensated", float64(takenBack))
 	late, lateErr := receipt.Overdue(ctx, e.Pool)
-	set("pawl_due_oldest", late.Seconds())
+	set("pawl_scheduled_actions_oldest", late.Seconds())
 	return errors.Join(waitingErr, takenErr, lateErr)
 }
 
 func (e *exporter) readMoney(ctx context.Context, set set) error {
-	// Events that come in disorder are complete after that time; see policy.settle.
-	money, err := billing.New(e.Pool).Unclaimed(ctx, BillingPolicy(e.Config).Settle)
+	// Late events have usually arrived after policy.subscription_wait.
+	money, err := billing.New(e.Pool).Unassigned(ctx, BillingPolicy(e.Config).Settle)
 	for kind, count := range map[string]int{
 		"payment": money.Payments, "refund": money.Refunds, "dispute": money.Disputes,
 		"credit_note": money.Credits, "checkout": money.Checkouts,
 	} {
-		set("pawl_money_unclaimed", float64(count), attribute.String("kind", kind))
+		set("pawl_payments_unassigned", float64(count), attribute.String("kind", kind))
 	}
 	return err
 }
@@ -240,9 +241,9 @@ func (e *exporter) readSinks(_ context.Context, set set) error {
 		if isOut {
 			lasts = sinceThen(since)
 		}
-		set("pawl_sink_out", lasts, sink, attribute.String("reason", reason))
+		set("pawl_sink_down", lasts, sink, attribute.String("reason", reason))
 		set("pawl_sink_in_flight", float64(gate.Busy()), sink)
-		set("pawl_sink_places", float64(gate.Places()), sink)
+		set("pawl_sink_in_flight_max", float64(gate.Places()), sink)
 	}
 	return nil
 }
@@ -256,5 +257,5 @@ func (e *exporter) readPauses(ctx context.Context, set set) error {
 	return err
 }
 
-// sinceThen returns the seconds since a time, and at least 1.
+// sinceThen returns the number of seconds since a time, but at least 1.
 func sinceThen(at time.Time) float64 { return max(time.Since(at).Seconds(), 1) }

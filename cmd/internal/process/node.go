@@ -23,7 +23,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/cmd/internal/telemetry"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -36,44 +36,44 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Node is one process of pawl: the common parts of ingress, worker and console. `pawl dev` runs all of them on one
-// node.
+// Node is the common part of an ingress, a worker and a console. `pawl dev` runs all three on one node.
 type Node struct {
 	Config *config.Config
-	// Pool, Receipts and Runs are for effects. IntakePool, intake and starts are for receiving webhooks and starting
-	// their workflows.
+	// Pool, Receipts and Runs are used by effects. IntakePool, intake and starts are used to receive webhooks and to
+	// start their workflows.
 	Pool, IntakePool *pgxpool.Pool
 	Receipts, intake *receipt.Store
 	Runs, starts     *run.Store
 	Temporal         client.Client
 	commits          groupcommit.Config
 
-	// Breaking configures when a sink counts as down. Set it before RunWorker.
+	// Breaking configures when a sink is treated as down. Set it before RunWorker.
 	Breaking effect.Breaking
 
 	gates     gates
 	resets    *resets
 	effects   *effect.Runner
-	kind      Kind // the kind of process, "" if it has all parts
-	operator  *operator.Operator
+	kind      Kind // the kind of the process; "" if the process has all parts
+	operator  *decide.Operator
 	back      chan string
 	log       *slog.Logger
 	providers map[string]webhook.Provider
 	telemetry *telemetry.Telemetry
 	tracing   *telemetry.Tracing
-	// fits is set after the database's schema was found to match this binary, and stopping when the process is to stop.
+	// fits is set when the schema of the database matches this binary. stopping is set when the process is about to
+	// stop.
 	fits, stopping atomic.Bool
-	// auditBroken is the result of the last check of the audit trail.
+	// auditBroken is set if the last check found that the audit trail was modified.
 	auditBroken atomic.Bool
-	// parts are the running parts; see join.
+	// parts are the parts that run; see join.
 	parts   []ops.Part
 	joining sync.Mutex
-	// reaching orders the first calls to Temporal; see reach.
+	// reaching lets only one goroutine make the first call to Temporal; see reach.
 	reaching sync.Mutex
 }
 
-// New connects to nothing: Postgres and Temporal may be down when a process starts, and recover without a restart. The
-// caller must close the node.
+// New creates a node without connecting to anything, because Postgres and Temporal may be down when a process starts.
+// The caller must close the node.
 func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.Provider, log *slog.Logger) (*Node,
 	error) {
 	pool, err := OpenPool(ctx, cfg, schema.Handle, EffectConns)
@@ -90,7 +90,8 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	}
 	var tracing *telemetry.Tracing
 	if c := cfg.Tracing; c.Endpoint != "" {
-		if tracing, err = telemetry.NewTracing(ctx, strings.TrimSuffix(c.Endpoint, "/"), "pawl", c.OneIn); err != nil {
+		tracing, err = telemetry.NewTracing(ctx, strings.TrimSuffix(c.Endpoint, "/"), "pawl", c.SampleRatio)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +131,7 @@ func (n *Node) Close() {
 	n.Temporal.Close()
 	n.Pool.Close()
 	n.IntakePool.Close()
-	// Nothing is measured any more. An exporter that cannot be stopped does not fail the run.
+	// Errors are ignored, because the metrics are not needed any more.
 	_ = n.telemetry.Shutdown(context.Background())
 	sending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -139,7 +140,7 @@ func (n *Node) Close() {
 	}
 }
 
-// ready returns why the node must not receive requests, independent of the state of its parts.
+// ready returns an error if the node must not get requests, apart from the state of its parts.
 func (n *Node) ready() error {
 	switch {
 	case n.stopping.Load():
@@ -150,15 +151,15 @@ func (n *Node) ready() error {
 	return nil
 }
 
-// join adds a running part to the parts that /readyz checks.
+// join adds a part to the parts that /readyz checks.
 func (n *Node) join(part ops.Part) {
 	n.joining.Lock()
 	defer n.joining.Unlock()
 	n.parts = append(n.parts, part)
 }
 
-// running lists the parts that run, and Temporal. The main part of a process of this kind decides alone whether the
-// process is ready. The list is empty until that part runs: an ingress is not ready before it listens.
+// running returns the parts that run, and Temporal. Only the main part of the given kind determines whether the process
+// is ready. The list is empty until that part runs, because an ingress, for example, is not ready before it listens.
 func (n *Node) running(kind Kind) []ops.Part {
 	n.joining.Lock()
 	defer n.joining.Unlock()
@@ -181,7 +182,7 @@ const (
 	temporalPart = "temporal"
 )
 
-// probeTemporal checks whether Temporal answers, unless another call is in progress: see reach.
+// probeTemporal checks that Temporal responds. It does nothing if another first call is in progress; see reach.
 func (n *Node) probeTemporal(ctx context.Context) (note string, err error) {
 	if !n.reaching.TryLock() {
 		return "", errors.New("it has not answered yet")
@@ -191,7 +192,8 @@ func (n *Node) probeTemporal(ctx context.Context) (note string, err error) {
 	return "", err
 }
 
-// awaitSchema checks the schema of a database that was down when the node started, after the database has recovered.
+// awaitSchema waits until the database responds and checks its schema. It is used if the database was down when the
+// node started.
 func (n *Node) awaitSchema(ctx context.Context) error {
 	for !n.fits.Load() {
 		select {
@@ -206,7 +208,8 @@ func (n *Node) awaitSchema(ctx context.Context) error {
 	return nil
 }
 
-// CheckSchema returns an error for a database that does not match this binary. It returns nil if the database is down.
+// CheckSchema returns an error if the schema of the database does not match this binary. It returns nil if the database
+// is down.
 func (n *Node) CheckSchema(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -226,12 +229,12 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 	if err := CheckSchemaVersion(version); err != nil {
 		return err
 	}
-	// The previous version continues to work while it is replaced, and may be restarted.
+	// During a deployment, the previous version continues to work, and may be restarted.
 	if latest := schema.Latest(); version > latest {
 		n.log.WarnContext(ctx, "the database was migrated by a newer pawl: read its changes to decide whether this version may continue beside it",
 			"database", version, "binary", latest)
 	}
-	if n.kind != Console { // its role cannot write, and it causes no effects
+	if n.kind != Console { // the role of a console cannot write, and a console has no effects
 		if err := withheld.Begin(ctx, conn, n.Config.Modes(), n.Config.Effects.From, "the first start"); err != nil {
 			return fmt.Errorf("%w: the role of this process needs the rights that `pawl migrate` grants", err)
 		}
@@ -246,9 +249,9 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// reach makes the client read the capabilities of the server before anything uses it. Otherwise the client's first call
-// does that. If that call starts a workflow, the SDK (v1.50.0) reads the answer without a lock while another goroutine,
-// a starting worker, may write it.
+// reach makes the Temporal client read the capabilities of the server before anything else uses the client. Otherwise
+// the first call of the client reads them. If that call starts a workflow, the SDK (v1.50.0) reads them without a lock
+// while a starting worker may be writing them.
 func (n *Node) reach(ctx context.Context) error {
 	n.reaching.Lock()
 	defer n.reaching.Unlock()
@@ -256,7 +259,7 @@ func (n *Node) reach(ctx context.Context) error {
 	return err
 }
 
-// SearchAttributes lists the Keyword search attributes of runs.
+// SearchAttributes returns the names of the search attributes of runs, which have the type Keyword.
 func SearchAttributes() (names []string) {
 	for _, key := range workflows.SearchAttributeKeys() {
 		names = append(names, key.GetName())
@@ -264,9 +267,10 @@ func SearchAttributes() (names []string) {
 	return names
 }
 
-// EnsureSearchAttributes registers the search attributes of runs, because a start with an unknown one is rejected. If
-// pawl may not register them (Temporal Cloud), an administrator does it. If pawl may not even list them, it assumes
-// that they are registered. No run and no worker starts before this has succeeded.
+// EnsureSearchAttributes registers the search attributes of runs, because Temporal rejects a start with an unknown
+// attribute. If pawl has no permission to register them (as on Temporal Cloud), an administrator must do it. If pawl
+// has no permission to list them either, it assumes that they are registered. No run and no worker starts before
+// EnsureSearchAttributes has succeeded.
 func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	if err := n.reach(ctx); err != nil {
 		return err
@@ -307,7 +311,7 @@ func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	return nil
 }
 
-// UntilDone calls f until it succeeds or ctx ends, and logs why it waits.
+// UntilDone calls f until it succeeds or ctx ends. It logs why it retries.
 func (n *Node) UntilDone(ctx context.Context, what string, f func(context.Context) error) error {
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		err := f(ctx)
@@ -326,7 +330,7 @@ func (n *Node) UntilDone(ctx context.Context, what string, f func(context.Contex
 	}
 }
 
-// RunOps serves liveness, readiness and metrics at the address for this kind of process.
+// RunOps serves liveness, readiness and metrics at the address that is configured for this kind of process.
 func (n *Node) RunOps(ctx context.Context, kind Kind) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", kind.Ops(n.Config))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// closedTemporal is a Temporal whose operator service answers with err.
+// closedTemporal is a Temporal whose operator service returns err.
 type closedTemporal struct {
 	client.Client
 	operatorservice.OperatorServiceClient
@@ -39,7 +39,7 @@ func (c closedTemporal) AddSearchAttributes(context.Context, *operatorservice.Ad
 	return nil, serviceerror.NewPermissionDenied("not for you", "")
 }
 
-// Where an administrator registers search attributes, pawl may not be let in to see whether that was done.
+// If an administrator registers search attributes, pawl may lack the permission to check them.
 func TestEnsureSearchAttributes_NotLetIn_GoesOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,14 +55,14 @@ func TestEnsureSearchAttributes_NotLetIn_GoesOn(t *testing.T) {
 			t.Parallel()
 			n := &Node{Config: &config.Config{}, log: slog.New(slog.DiscardHandler), Temporal: closedTemporal{err: c.err}}
 			if err := n.EnsureSearchAttributes(t.Context()); (err == nil) != c.goesOn {
-				t.Errorf("got %v; want it to go on: %t", err, c.goesOn)
+				t.Errorf("got %v; want it to continue: %t", err, c.goesOn)
 			}
 		})
 	}
 }
 
-// While pawl is replaced, the version before may be started anew beside the newer one's database. Who went back on
-// purpose has to hear of it: some migrations ask to stop what is older.
+// During a rolling deployment, the old version may restart with the newer database. A rollback needs the warning,
+// because some migrations require that older versions are stopped.
 func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -76,7 +76,7 @@ func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
 			}
 		}
 		if err := n.CheckSchema(t.Context()); err != nil || !n.fits.Load() {
-			t.Errorf("newer %t: CheckSchema() = %v, fits %t; want it to go on", newer, err, n.fits.Load())
+			t.Errorf("newer %t: CheckSchema() = %v, fits %t; want it to continue", newer, err, n.fits.Load())
 		}
 		if got := strings.Contains(log.String(), "migrated by a newer pawl"); got != newer {
 			t.Errorf("newer %t: the log is %q", newer, log.String())
@@ -84,7 +84,7 @@ func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
 	}
 }
 
-// A database that was down at the start is checked when it is there.
+// A database that was down at the start is checked when it is available.
 func TestAwaitSchema(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,24 +14,25 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
-	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/notice"
 )
 
 const (
-	// noticePass is how often a worker compares conditions with notifications.
+	// noticePass is how often a worker compares the current conditions with the stored notifications.
 	noticePass = 15 * time.Second
-	// noticeSend is how often a worker reads messages to send, which the pass of another worker may have written.
+	// noticeSend is how often a worker looks for messages to send. Another worker may have written them.
 	noticeSend = 2 * time.Second
 	// heartbeat is how often a process calls the heartbeat URL.
 	heartbeat = time.Minute
 )
 
-// notify sends notifications until ctx ends. Each sink has its own sender, so that a sink that does not answer delays
-// no other.
+// notify sends notifications until ctx ends. Each sink has a goroutine of its own, so that a sink that does not respond
+// does not delay the others.
 func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 	n.beat(ctx, group, Worker)
 	sinks := NotifySinks(n.Config)
@@ -60,19 +61,15 @@ func (n *Node) notify(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// pass compares the conditions with the notifications. If one kind of conditions cannot be read, the other kinds are
-// still notified.
-func (n *Node) pass(ctx context.Context, o *operator.Operator, sinks []NotifySink, quiescence time.Duration) error {
+// pass compares the current conditions with the stored notifications. If one kind of condition cannot be read, the
+// others are still notified.
+func (n *Node) pass(ctx context.Context, o *decide.Operator, sinks []NotifySink, quiescence time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, quiescence)
 	defer cancel()
 	p := notice.Pass{Quiet: n.Config.Notify.Quiet.At(time.Now()), Quiescence: quiescence}
 	var faults []error
-	var unread map[string]error
-	p.Found, unread = report.Causes(ctx, n.Config, o)
-	if n.auditBroken.Load() {
-		p.Found = append(p.Found, notice.Cause{Name: "audit:broken", Severity: notice.Page, Count: 1,
-			What: "the audit trail was tampered with", Command: "audit verify", Runbook: "audit-trail"})
-	}
+	found, unread := condition.Reader{Operator: o, Config: n.Config, AuditBroken: n.auditBroken.Load()}.Read(ctx)
+	p.Found = condition.Notified(found)
 	for kind, err := range unread {
 		p.Unread = append(p.Unread, kind)
 		faults = append(faults, err)
@@ -87,23 +84,23 @@ func (n *Node) pass(ctx context.Context, o *operator.Operator, sinks []NotifySin
 	return errors.Join(append(faults, notice.New(n.Pool).Run(ctx, p))...)
 }
 
-// NotifySink is a configured sink for notifications.
+// NotifySink is a configured sink of notifications.
 type NotifySink struct {
 	activities.NotifySink
-	of config.Sink
+	of config.Target
 }
 
-// NotifySinks makes the configured sinks for notifications, without a policy: a worker adds its gates.
+// NotifySinks returns the configured sinks of notifications. They have no limits yet; a worker adds them.
 func NotifySinks(c *config.Config) (list []NotifySink) {
-	client := activities.NewHTTPClient()
-	for _, s := range c.AllSinks() {
+	client := httpcall.NewClient()
+	for _, s := range c.Targets() {
 		if s.Notify == nil {
 			continue
 		}
 		of := s.Notify
 		to := activities.NotifySink{Name: s.Name, URL: of.URL.Value(), Token: of.Token.Value(), Client: client,
 			Slack: of.Kind == config.NotifySlack, PagesOnly: of.Only == "pages", Runbooks: c.Notify.Runbooks}
-		if of.Kind == config.NotifyMail {
+		if of.Kind == config.NotifyEmail {
 			to.Mailer, to.From, to.To = mailer(of.MailServer), of.From, of.To
 		}
 		list = append(list, NotifySink{to, s})
@@ -111,13 +108,12 @@ func NotifySinks(c *config.Config) (list []NotifySink) {
 	return list
 }
 
-// beat calls the heartbeat URL each minute while the process works. If the process is down, the receiver misses the
-// call and alerts.
+// beat calls the heartbeat URL every minute while the process works. If the calls stop, the receiver alerts.
 func (n *Node) beat(ctx context.Context, group *errgroup.Group, kind Kind) {
 	if n.Config.Notify.Heartbeat.Value() == "" {
 		return
 	}
-	client := activities.NewHTTPClient()
+	client := httpcall.NewClient()
 	to := strings.ReplaceAll(n.Config.Notify.Heartbeat.Value(), "{process}", string(kind))
 	group.Go(func() error {
 		n.every(ctx, heartbeat, "call the heartbeat", func(ctx context.Context) error {
@@ -127,8 +123,8 @@ func (n *Node) beat(ctx context.Context, group *errgroup.Group, kind Kind) {
 	})
 }
 
-// beatOnce calls the heartbeat URL if the process works: its main part, and for a worker also Temporal. The error does
-// not contain the URL, which may be a secret.
+// beatOnce calls the heartbeat URL if the main part of the process works. For a worker, Temporal must respond as well.
+// The error does not contain the URL, because the URL may be a secret.
 func (n *Node) beatOnce(ctx context.Context, client *http.Client, to string, kind Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -19,8 +19,10 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -33,7 +35,7 @@ type people struct {
 	mu     sync.Mutex
 	bodies []string
 	keys   []string
-	// answer is what happens before a message is taken, nil for nothing.
+	// answer is called before a message is accepted; nil means nothing.
 	answer func(w http.ResponseWriter, r *http.Request) (taken bool)
 }
 
@@ -57,10 +59,10 @@ type telling struct {
 	*Node
 	sinks []NotifySink
 	to    *activities.NotifySinks
-	o     *operator.Operator
+	o     *decide.Operator
 }
 
-// tells opens a worker; notify is the section of its file, in which env:URL is the receiver's.
+// tells opens a worker; notify is a section of its file, in which env:URL is the receiver's URL.
 func tells(t *testing.T, dsn, url, notify string) *telling {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pawl.yaml")
@@ -82,7 +84,7 @@ func tells(t *testing.T, dsn, url, notify string) *telling {
 		t.Fatal(err)
 	}
 	t.Cleanup(book.Close)
-	w := &telling{Node: n, sinks: NotifySinks(cfg), o: &operator.Operator{DB: n.Pool, Temporal: n.Temporal}}
+	w := &telling{Node: n, sinks: NotifySinks(cfg), o: &decide.Operator{Verbs: operator.Verbs, DB: n.Pool, Temporal: n.Temporal}}
 	w.to = &activities.NotifySinks{Effects: n.effects, Notices: notice.New(n.Pool)}
 	for i := range w.sinks {
 		w.sinks[i].Policy = n.gates.policy(w.sinks[i].of, "")
@@ -90,7 +92,7 @@ func tells(t *testing.T, dsn, url, notify string) *telling {
 	return w
 }
 
-// tell passes once, and sends what is due.
+// tell runs one pass, and sends the due messages.
 func (w *telling) tell(t *testing.T) {
 	t.Helper()
 	if err := w.pass(t.Context(), w.o, w.sinks, time.Minute); err != nil {
@@ -125,7 +127,7 @@ func (w *telling) exec(t *testing.T, statements ...string) {
 
 const receiptRow = `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at) values `
 
-// planted is a cause of each kind: what a worker is to tell of, and nothing else.
+// planted contains one condition of each kind that a worker reports.
 var planted = []string{
 	receiptRow + `('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'dead', 'effect_failed: ada@example.com', now(), now()),
 		('00000000-0000-0000-0000-000000000002', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'customer.updated', now() - interval '1 hour', '\x01', 'dead', 'effect_failed: x', now(), now()),
@@ -133,8 +135,7 @@ var planted = []string{
 		('00000000-0000-0000-0000-000000000004', 'stripe', 'stripe', 'live', 'evt_4', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'needs_review', 'similar_account: x', now(), now()),
 		('00000000-0000-0000-0000-000000000005', 'stripe', 'stripe', 'live', 'evt_5', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'received', '', now(), now()),
 		('00000000-0000-0000-0000-000000000006', 'stripe', 'stripe', 'live', 'evt_6', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'processed', '', now(), now())`,
-	`insert into facts (provider, mode, kind, object, event_id, receipt_id, occurred_at, rank, origin, data)
-		values ('stripe', 'live', 'invoice_seen', 'in_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Invoice":{"Paid":49900,"Currency":"usd"}}')`,
+	`insert into event_subjects (receipt_id, object, main, amount, currency) values ('00000000-0000-0000-0000-000000000001', 'in_1', true, 49900, 'usd')`,
 	`insert into tasks (mode, kind, object, account, state, title, effect_key, created_at, due_by) values
 		('live', 'dispute', 'dp_1', 'acme', 'open', 'answer ada', '', now(), now() + interval '12 hours'), ('live', 'unknown_price', 'acme:price_1', 'acme', 'open', 'say', '', now(), null),
 		('live', 'unknown_price', 'ada:price_1', 'ada', 'open', 'say', '', now(), null), ('live', 'unknown_price', 'acme:price_2', 'acme', 'open', 'say', '', now(), null),
@@ -146,9 +147,9 @@ var planted = []string{
 		select 'receipt-email:stripe:live:in_' || n, 'receipt-email', 'uncertain', '00000000-0000-0000-0000-000000000006', 'evt_6', 'r', now() - interval '2 hours' from generate_series(1, 2) n`,
 	`insert into jobs (id, action, filter, who, why, rate, state, items, done, failed, finished_at) values ('job 1', 'retry', '{}', 'ada', 'ada asked', 1, 'finished', 3, 2, 1, now()),
 		('job 2', 'retry', '{}', 'ada', 'x', 1, 'finished', 3, 3, 0, now())`,
-	`insert into meanings (hash, body, proposed_by) values ('aa', '{}', 'w'), ('bb', '{}', 'w'), ('cc', '{}', 'w')`,
-	`update meanings set proposed_at = now() - interval '1 hour' where hash = 'aa'`,
-	`insert into meaning_switches (hash, who, why, at) values ('aa', 'ada', 'x', now() - interval '3 days'), ('bb', 'ada', 'x', now() - interval '1 minute')`,
+	`insert into billing_rules (hash, body, proposed_by) values ('aa', '{}', 'w'), ('bb', '{}', 'w'), ('cc', '{}', 'w')`,
+	`update billing_rules set proposed_at = now() - interval '1 hour' where hash = 'aa'`,
+	`insert into billing_rules_changes (hash, who, why, at) values ('aa', 'ada', 'x', now() - interval '3 days'), ('bb', 'ada', 'x', now() - interval '1 minute')`,
 	`insert into source_counts (source, what, name, day, count, last)
 		select s, 'admitted', 'secret-1', ((now() - n * interval '24 hours' - interval '1 minute') at time zone 'utc')::date, case s when 'stripe' then 10 else 9 end, now() - n * interval '24 hours' - interval '1 minute'
 		  from unnest('{stripe,removed}'::text[]) s, generate_series(1, 16) n`,
@@ -156,45 +157,45 @@ var planted = []string{
 		select s, date_trunc('hour', now()) - n * interval '1 hour', case s when 'stripe' then 10 else 0 end
 		  from unnest('{stripe,removed}'::text[]) s, generate_series(4, 28 * 24) n where n > 23 or n = 4`,
 	`insert into source_failures (source, failures, since, last) values ('stripe', 9, '2026-11-20T08:00:00Z', '2026-11-27T08:00:00Z'), ('removed', 9, '2026-11-01T08:00:00Z', now())`,
-	`insert into endpoints (source, looked_at, off_since, findings) values ('removed', now(), now(), '[{"kind":"off","says":"x","since":"2026-11-20T08:00:00Z"}]'),
-		('stripe', now(), '2026-11-20T08:00:00Z', '[{"kind":"off","says":"it is off","since":"2026-11-20T08:10:00Z"},{"kind":"version","says":"it is old","since":"2026-11-20T08:10:00Z"},{"kind":"ignored","says":"x","since":"2026-11-20T08:10:00Z"}]')`,
+	`insert into endpoints (source, looked_at, off_since, findings) values ('removed', now(), now(), '[{"kind":"off","message":"x","found_at":"2026-11-20T08:00:00Z"}]'),
+		('stripe', now(), '2026-11-20T08:00:00Z', '[{"kind":"off","message":"it is off","found_at":"2026-11-20T08:10:00Z"},{"kind":"version","message":"it is old","found_at":"2026-11-20T08:10:00Z"},{"kind":"ignored","message":"x","found_at":"2026-11-20T08:10:00Z"}]')`,
 	`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, attempts, last_error, created_at)
-		values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'subscriber crm: answered 503', now() - interval '20 minutes')`,
+		values (gen_random_uuid(), 'live', 'acme', 'invoice.paid', gen_random_uuid(), 'k', '{}', 7, 'destination crm: answered 503', now() - interval '20 minutes')`,
 	receiptRow + `('00000000-0000-0000-0000-000000000007', 'stripe', 'stripe', 'live', 'evt_7', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'needs_review', 'effect_uncertain: x', now(), now())`,
 	`insert into receipts (source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at, id)
 		select 'stripe', 'stripe', 'live', 'evt_' || n, 'id', 'customer.updated', now() - interval '1 hour', '\x01', 'dead', 'undo_failed: x', now(), now(), gen_random_uuid() from generate_series(10, 19) n`,
 }
 
-// told is what each planted cause is told as.
+// told lists the messages about the planted conditions.
 var told = []string{
-	"page dead: effect_failed: 1 financial event (live)", "ticket dead: effect_failed: 1 event (live)", "ticket dead: effect_failed: 1 financial event (test)",
-	"ticket needs_review: similar_account: 1 financial event (live)", "page workflows do not start: 1 event received",
-	"page dead: undo_failed: 10 events (live)", "page the audit trail was tampered with",
-	"page nothing says what price price_1 means, paid for by 2 accounts", "page nothing says what price price_2 means, paid for by 1 account", "ticket open: 1 task of kind correction", "page open: 1 task of kind dispute",
-	"page sink finance is out: f.test answered 503", "ticket in doubt: 2 effects of kind receipt-email (live)",
-	"ticket a retry job has ended, and 1 of 3 events have failed",
-	"ticket the meaning of the facts was changed to bb", "ticket a worker's file says another meaning of the facts than that in force: cc",
-	"page source stripe is silent: 30 deliveries were to be expected since its last one", "page source stripe: we have answered 5xx to at least 9 in a row since 2026-11-20 08:00 UTC; how stripe gives up on an endpoint: not published; its e-mails speak of nine consecutive days of failure",
-	"page source stripe: it is off", "ticket source stripe: it is old", "ticket subscriber crm does not take its news",
+	"page 1 financial event in live mode: dead: effect_failed", "ticket 1 event in live mode: dead: effect_failed", "ticket 1 financial event in test mode: dead: effect_failed",
+	"ticket 1 financial event in live mode: needs_review: similar_account", "page no workflow starts: 1 event received",
+	"page 10 events in live mode: dead: undo_failed", "page the audit trail was modified",
+	"page price price_1 is not mapped to a plan: 2 accounts paid for it", "page price price_2 is not mapped to a plan: 1 account paid for it", "ticket 1 open task of kind correction in live mode", "page 1 open task of kind dispute in live mode",
+	"page sink finance is down: f.test answered 503", "ticket 2 effects of kind receipt-email in live mode: it is unknown whether they happened",
+	"ticket a job ended: retry of 3 events, and 1 of them failed",
+	"ticket the active billing rules were changed to bb", "ticket the file of a worker contains other billing rules than the active ones: cc",
+	"page source stripe is silent: 30 deliveries were expected since its last one", "page source stripe: pawl answered 5xx to at least 9 deliveries in a row since 2026-11-20 08:00 UTC; when stripe disables an endpoint: not published; Stripe's e-mails mention nine days of failures in a row",
+	"page source stripe: it is off", "ticket source stripe: it is old", "ticket destination crm does not accept events",
 }
 
-// ada is a person, and no part of a hash.
+// ada matches the name of a person, and no part of a hash.
 var ada = regexp.MustCompile(`\bada\b`)
 
-// Each cause is told once, by two workers who look and send at the same time, to each of three sinks; a pager gets pages
-// alone. When all is well again, it is told that it is over. No message has anything personal.
-func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
+// Each condition is reported once, by two workers that check and send concurrently, to each of three sinks; a pager gets
+// only pages. When all conditions have ended, the end is reported. No message contains personal data.
+func TestNotify_PlantedConditions_EachToldOnce(t *testing.T) {
 	t.Parallel()
 	dsn, hook, box := schematest.NewDSN(t), newPeople(t), activitiestest.NewMailbox(t, false)
 	section := "  sinks:\n    team: {kind: webhook, url: env:URL}\n    pager: {kind: slack, only: pages, url: env:URL}\n" +
-		"    mail: {kind: mail, address: \"" + box.Address + "\", tls: none, from: pawl@example.com, to: oncall@example.com}\n"
+		"    mail: {kind: email, address: \"" + box.Address + "\", tls: none, from: pawl@example.com, to: oncall@example.com}\n"
 	one, other := tells(t, dsn, hook.URL, section), tells(t, dsn, hook.URL, section)
 	one.tell(t)
 	if len(hook.bodies) != 0 {
-		t.Fatalf("told of nothing: %q", hook.bodies)
+		t.Fatalf("notified without a cause: %q", hook.bodies)
 	}
 	one.exec(t, planted...)
-	one.auditBroken.Store(true) // the other has not walked it
+	one.auditBroken.Store(true) // only this worker has checked it
 	together := func() {
 		t.Helper()
 		var both sync.WaitGroup
@@ -220,16 +221,16 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 			continue
 		}
 		var m struct {
-			Severity, What, Command, Runbook string
-			Money                            map[string]int64
+			Severity, Message, Command, Runbook string
+			Money                               map[string]int64
 		}
 		if err := json.Unmarshal([]byte(body), &m); err != nil {
 			t.Fatal(err)
 		}
-		what, _, _ := strings.Cut(m.What, ", due by ")
-		got = append(got, m.Severity+" "+what)
-		if strings.HasPrefix(m.What, "dead: effect_failed: 1 financial event (live)") && (m.Money["usd"] != 49900 ||
-			m.Command != "pawl events list --status dead --reason effect_failed" || !strings.HasSuffix(m.Runbook, "operations/parked-event.md")) {
+		message, _, _ := strings.Cut(m.Message, ", due by ")
+		got = append(got, m.Severity+" "+message)
+		if strings.HasPrefix(m.Message, "1 financial event in live mode: dead: effect_failed") && (m.Money["usd"] != 49900 ||
+			m.Command != "pawl events list --status dead --reason-code effect_failed" || !strings.HasSuffix(m.Runbook, "operations/parked-event.md")) {
 			t.Errorf("told %+v", m)
 		}
 	}
@@ -248,27 +249,27 @@ func TestNotify_PlantedCauses_EachToldOnce(t *testing.T) {
 		}
 	}
 	one.auditBroken.Store(false)
-	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from meaning_switches`, `delete from meanings`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`, `delete from endpoints`, `delete from source_failures`)
+	one.exec(t, `delete from receipts`, `delete from tasks`, `delete from breakers`, `delete from effects`, `delete from jobs`, `delete from billing_rules_changes`, `delete from billing_rules`, `delete from outbox`, `delete from source_counts`, `delete from source_hours`, `delete from endpoints`, `delete from source_failures`)
 	hook.bodies = nil
 	together()
 	if len(hook.bodies) != 0 {
-		t.Errorf("told too early to be over: %q", hook.bodies)
+		t.Errorf("reported the end too early: %q", hook.bodies)
 	}
 	one.exec(t, `update notices set seen_at = now() - interval '2 minutes'`)
 	together()
 	over, once := 0, 3
 	for _, body := range hook.bodies {
-		if strings.Contains(body, `"over":`) {
+		if strings.Contains(body, `"ended_at":`) {
 			over++
 		}
 	}
 	if over != len(want)-once || len(box.Mails()) != len(want)+over || len(hook.bodies) != over+pages {
-		t.Errorf("%d told over, %d messages and %d mails in all", over, len(hook.bodies), len(box.Mails()))
+		t.Errorf("%d reported as ended, %d messages and %d e-mails in all", over, len(hook.bodies), len(box.Mails()))
 	}
 }
 
-// Decisions that wait for a second person are told once a day for each verb, with their money, and as over once each is
-// decided or has lapsed: by its time, or since its event has moved on.
+// Decisions that wait for a second person are reported once a day per verb, with their money. Their end is reported
+// when each was decided or has expired: by its time, or because its event has changed.
 func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 	t.Parallel()
 	hook := newPeople(t)
@@ -278,7 +279,7 @@ func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 		select n, n, case n when '4' then '00000000-0000-0000-0000-000000000001'::uuid end, now() - interval '1 minute', verb, 'ada', '{"mode":"ada"}', 'ada', 'local', 'ada', 'ada asked', money, sha256(''),
 			'2026-11-20T08:00:00Z'::timestamptz + n::int * interval '1 hour', until
 		  from (values ('1', 'approve', '{"usd":240000,"eur":5}'::jsonb, '2036-11-20T08:00:00Z'::timestamptz), ('2', 'approve', '{"usd":1}', '2036-11-21T08:00:00Z'),
-			('3', 'skip', '{}', '2036-11-20T08:00:00Z'), ('4', 'claim', '{}', '2036-11-20T08:00:00Z'), ('5', 'claim', '{}', now())) p (n, verb, money, until)`)
+			('3', 'skip', '{}', '2036-11-20T08:00:00Z'), ('4', 'assign', '{}', '2036-11-20T08:00:00Z'), ('5', 'assign', '{}', now())) p (n, verb, money, until)`)
 	told := func(want ...string) {
 		t.Helper()
 		hook.bodies = nil
@@ -288,22 +289,22 @@ func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 		for _, body := range hook.bodies {
 			var m notice.Message
 			if err := json.Unmarshal([]byte(body), &m); err != nil || ada.MatchString(body) {
-				t.Errorf("told %s, %v", body, err)
+				t.Errorf("notified %s, %v", body, err)
 			}
 			word := string(m.Severity)
 			if m.Over != nil {
 				word = "over"
 			}
-			got = append(got, strings.TrimSpace(word+" "+m.What+" "+operator.Sums(m.Money)))
+			got = append(got, strings.TrimSpace(word+" "+m.Message+" "+decide.Sums(m.Money)))
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("notified %q, want %q", got, want)
 		}
 	}
-	two := "a second person is to decide: approve of 2 targets, the first until 2036-11-20 08:00 UTC 0.05 EUR + 2400.01 USD"
-	one := "a second person is to decide: approve of 1 target, the first until 2036-11-21 08:00 UTC 0.01 USD"
-	skip := "a second person is to decide: skip of 1 target, the first until 2036-11-20 08:00 UTC"
+	two := "a second person has to decide: approve of 2 targets, the first until 2036-11-20 08:00 UTC 0.05 EUR + 2400.01 USD"
+	one := "a second person has to decide: approve of 1 target, the first until 2036-11-21 08:00 UTC 0.01 USD"
+	skip := "a second person has to decide: skip of 1 target, the first until 2036-11-20 08:00 UTC"
 	told("ticket "+two, "ticket "+skip)
 	w.exec(t, `delete from pending_decisions where id = '1'`)
 	told()
@@ -315,8 +316,9 @@ func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 	told("over "+one, "over "+skip)
 }
 
-// A provider keeps delivering an event that is parked. People get one message with the command that shows the event, and
-// one when the event is no longer parked. Duplicates of an event that is done, and a provider's own retries, send none.
+// A provider keeps delivering an event that is parked. People get one message with the command that shows the event,
+// and one when the event is no longer parked. Duplicates of a processed event, and a provider's normal retries, cause
+// no message.
 func TestNotify_ParkedEventDeliveredAgain_ToldOnceAndOver(t *testing.T) {
 	t.Parallel()
 	hook := newPeople(t)
@@ -341,7 +343,7 @@ func TestNotify_ParkedEventDeliveredAgain_ToldOnceAndOver(t *testing.T) {
 			if err := json.Unmarshal([]byte(body), &m); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(m.What, "keeps delivering") {
+			if strings.Contains(m.Message, "keeps delivering") {
 				found = append(found, m)
 			}
 		}
@@ -356,27 +358,28 @@ func TestNotify_ParkedEventDeliveredAgain_ToldOnceAndOver(t *testing.T) {
 	deliver("evt_1")
 	deliver("evt_1")
 	if got := repeated(); len(got) != 0 {
-		t.Errorf("told of two later deliveries: %+v", got)
+		t.Errorf("notified of two later deliveries: %+v", got)
 	}
 	deliver("evt_1")
 	got := repeated()
-	if len(got) != 1 || got[0].What != "source stripe keeps delivering 1 parked event: 3 deliveries within an hour (live)" || got[0].Severity != notice.Ticket ||
+	if len(got) != 1 || got[0].Message != "source stripe keeps delivering 1 parked event in live mode: 3 deliveries within an hour" || got[0].Severity != notice.Ticket ||
 		got[0].Command != "pawl events show evt_1" || !strings.HasSuffix(got[0].Runbook, "parked-event.md") {
 		t.Errorf("told %+v", got)
 	}
 	deliver("evt_1")
 	if got := repeated(); len(got) != 0 {
-		t.Errorf("told again: %+v", got)
+		t.Errorf("notified again: %+v", got)
 	}
 	w.exec(t, `update receipts set status = 'processed', reason = '' where event_id = 'evt_1'`)
 	repeated()
 	w.exec(t, `update notices set seen_at = seen_at - interval '2 minutes'`)
 	if got := repeated(); len(got) != 1 || got[0].Over == nil {
-		t.Errorf("told %+v, want that it is over", got)
+		t.Errorf("notified %+v, want the end", got)
 	}
 }
 
-// A worker dies after a sink has taken a message and before that is recorded: it is sent again, under the same key.
+// A worker dies after a sink has accepted a message and before that is recorded: the message is sent again with the
+// same key.
 func TestNotify_DiesBeforeTheRecord_SameKeyAgain(t *testing.T) {
 	t.Parallel()
 	dsn, hook := schematest.NewDSN(t), newPeople(t)
@@ -413,8 +416,8 @@ func TestNotify_DiesBeforeTheRecord_SameKeyAgain(t *testing.T) {
 	}
 }
 
-// A sink that hangs, or refuses, holds up itself: the others are told, its breaker opens like any sink's, and when it is
-// back it has each message once.
+// A sink that hangs or rejects messages affects only itself: the other sinks are notified, its breaker opens, and after
+// it has recovered it gets each message once.
 func TestNotify_OneSinkFails_OthersAreTold(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
@@ -426,7 +429,7 @@ func TestNotify_OneSinkFails_OthersAreTold(t *testing.T) {
 			t.Parallel()
 			dsn, hook, box := schematest.NewDSN(t), newPeople(t), activitiestest.NewMailbox(t, false)
 			w := tells(t, dsn, hook.URL, "  sinks:\n    team: {kind: webhook, url: env:URL, timeout: 200ms}\n"+
-				"    mail: {kind: mail, address: \""+box.Address+"\", tls: none, from: pawl@example.com, to: oncall@example.com}\n")
+				"    mail: {kind: email, address: \""+box.Address+"\", tls: none, from: pawl@example.com, to: oncall@example.com}\n")
 			hook.answer = answer
 			w.exec(t, planted...)
 			w.auditBroken.Store(true)
@@ -456,7 +459,7 @@ func TestNotify_OneSinkFails_OthersAreTold(t *testing.T) {
 	}
 }
 
-// A process calls the heartbeat while it works, and not while it cannot.
+// A process calls the heartbeat URL while it works, and not while it cannot work.
 func TestBeat_WhileItWorks(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -466,7 +469,7 @@ func TestBeat_WhileItWorks(t *testing.T) {
 	w := tells(t, dsn, hook.URL+"/ping/secret-{process}", "  heartbeat: env:URL\n")
 	beat := func(kind Kind) error {
 		to := strings.ReplaceAll(w.Config.Notify.Heartbeat.Value(), "{process}", string(kind))
-		return w.beatOnce(t.Context(), activities.NewHTTPClient(), to, kind)
+		return w.beatOnce(t.Context(), httpcall.NewClient(), to, kind)
 	}
 	if err := beat(Ingress); err == nil {
 		t.Error("it called before it had begun")
@@ -495,15 +498,15 @@ func TestBeat_WhileItWorks(t *testing.T) {
 	}
 }
 
-// Words of others reach people as text in one line, by each way that a message goes.
+// Text from outside is plain text in one line of a message, for each channel.
 func TestNotify_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	hook, box := newPeople(t), activitiestest.NewMailbox(t, false)
 	w := tells(t, schematest.NewDSN(t), hook.URL, "  sinks:\n    team: {kind: webhook, url: env:URL}\n    chat: {kind: slack, url: env:URL}\n"+
-		"    mail: {kind: mail, address: \""+box.Address+"\", tls: none, from: pawl@example.com, to: oncall@example.com}\n")
+		"    mail: {kind: email, address: \""+box.Address+"\", tls: none, from: pawl@example.com, to: oncall@example.com}\n")
 	for _, s := range w.sinks {
-		m := notice.Message{Key: "k", At: time.Now(), Cause: notice.Cause{Severity: "page", Since: time.Now(),
-			What: schematest.Planted + "\nBcc: eve@example.com <!channel>", Command: "events show " + schematest.Planted + "\nrm -rf /"}}
+		m := notice.Message{Key: "k", At: time.Now(), Condition: notice.Condition{Severity: "page", Since: time.Now(),
+			Message: schematest.Planted + "\nBcc: eve@example.com <!channel>", Command: "events show " + schematest.Planted + "\nrm -rf /"}}
 		if err := s.Tell(t.Context(), m); err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
 		}

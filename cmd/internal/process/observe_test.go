@@ -15,14 +15,14 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// What waits, and which sink is out, shows on /metrics with its age: the alerts hang on it.
+// Backlogs and sinks that are down are on /metrics with their age, which the alerts use.
 func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
 		noTemporal(t, cfg)
 		cfg.Sources = map[string]config.Source{"stripe": {Provider: "stripe", Secrets: []config.Secret{{NotAfter: time.Now().Add(time.Hour)}, {NotAfter: time.Now().Add(24 * time.Hour)}}},
 			"endless": {Provider: "stripe", Secrets: []config.Secret{{NotAfter: time.Now().Add(time.Hour)}, {}}}}
-		cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Sending: config.Sending{Bounds: config.Bounds{Places: 7}}}
+		cfg.Sinks["finance"] = &config.Sink{Server: config.Server{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}}, Sending: config.Sending{Bounds: config.Bounds{MaxConcurrency: 7}}}
 	})
 	book, publisher, _, err := n.Equip()
 	if err != nil {
@@ -35,7 +35,7 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	if err := n.checkAudit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := scraped(t, n); got[`pawl_audit_broken`] != 0 || got[`pawl_database_bytes`] < 1e6 || got[`pawl_database_places`] < 10 {
+	if got := scraped(t, n); got[`pawl_audit_broken`] != 0 || got[`pawl_database_bytes`] < 1e6 || got[`pawl_database_connections_max`] < 10 {
 		t.Errorf("the server: %v", got)
 	}
 	kept, err := n.Receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now().Add(-time.Hour), Events: []receipt.New{
@@ -47,8 +47,8 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	if err := n.Receipts.Transition(t.Context(), kept[0].ReceiptID, receipt.Processing, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	well := `pawl_sink_out_seconds{reason="",sink="finance"}`
-	out := `pawl_sink_out_seconds{reason="finance answered 503",sink="finance"}`
+	well := `pawl_sink_down_seconds{reason="",sink="finance"}`
+	out := `pawl_sink_down_seconds{reason="finance answered 503",sink="finance"}`
 	if got := scraped(t, n); got[well] != 0 || got[out] != 0 {
 		t.Errorf("a sink that is well: %v and %v", got[well], got[out])
 	}
@@ -80,17 +80,17 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 		`pawl_receipts_open{financial="false",mode="live",status="processing"}`:          0,
 		`pawl_receipts_open{financial="true",mode="test",status="retrying"}`:             0,
 		`pawl_receipts_oldest_seconds{financial="true",mode="live",status="processing"}`: 3600,
-		`pawl_audit_broken`:                                           1,
-		`pawl_secret_ends_seconds{source="stripe"}`:                   86400 - 60,
+		`pawl_audit_broken`: 1,
+		`pawl_secret_expiry_timestamp_seconds{source="stripe"}`: float64(time.Now().Add(24*time.Hour).Unix() - 60),
 		`pawl_undos_open`:                                             1,
 		`pawl_undos_oldest_seconds`:                                   7200,
 		`pawl_pool_connections{pool="effects",state="idle"}`:          1,
-		`pawl_pool_places{pool="intake"}`:                             8,
+		`pawl_pool_connections_max{pool="intake"}`:                    8,
 		`pawl_group_commit_requests_total{of="receipts"}`:             1,
 		`pawl_group_commit_seconds_count{of="receipts",outcome="ok"}`: 1,
-		out:                                   120,
-		`pawl_sink_places{sink="finance"}`:    7,
-		`pawl_sink_in_flight{sink="finance"}`: 0,
+		out: 120,
+		`pawl_sink_in_flight_max{sink="finance"}`:               7,
+		`pawl_sink_in_flight{sink="finance"}`:                   0,
 		`pawl_tasks_open{kind="dispute",mode="live"}`:           2,
 		`pawl_tasks_open{kind="review",mode="test"}`:            1,
 		`pawl_tasks_oldest_seconds{kind="dispute",mode="live"}`: 86400,
@@ -104,7 +104,7 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 
 var sample = regexp.MustCompile(`(?m)^(pawl_[a-z_]+(?:\{[^}]*\})?) ([0-9.e+]+)$`)
 
-// scraped reads what the node shows on /metrics.
+// scraped reads the node's /metrics.
 func scraped(t *testing.T, n *Node) map[string]float64 {
 	t.Helper()
 	page := httptest.NewRecorder()

@@ -11,13 +11,14 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Outlook returns a function that begins the preview of a run with the configuration. The caller must call done. A
-// preview sends nothing and rolls back its writes.
+// Outlook returns a function that starts the preview of a run with the current configuration. The caller must call done
+// afterwards. A preview sends nothing, and its writes are rolled back.
 func Outlook(cfg *config.Config, pool *pgxpool.Pool,
 	receipts *receipt.Store) func(context.Context) (outlook workflows.Outlook, done func(), err error) {
 	n := &Node{Config: cfg, Pool: pool, Receipts: receipts, gates: newGates(cfg)}
@@ -34,28 +35,29 @@ func Outlook(cfg *config.Config, pool *pgxpool.Pool,
 	}
 }
 
-// NewOperator returns the operator of a process, which decides and previews with the configuration.
+// NewOperator returns the operator of a process. It decides and previews with the process's configuration.
 func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store, temporal client.Client,
-	log *slog.Logger) (*operator.Operator, error) {
+	log *slog.Logger) (*decide.Operator, error) {
 	namespace, err := cfg.Temporal.Namespace()
 	if err != nil {
 		return nil, err
 	}
-	return &operator.Operator{
-		DB: pool, Audit: audit.New(pool, log), Temporal: temporal, TaskQueue: cfg.Temporal.TaskQueue,
-		Unstick: operator.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: Relays(cfg),
+	return &decide.Operator{
+		Verbs: operator.Verbs, DB: pool, Audit: audit.New(pool, log), Temporal: temporal,
+		TaskQueue: cfg.Temporal.TaskQueue,
+		Unstick:   decide.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: Relays(cfg),
 		Policy: BillingPolicy(cfg), FourEyes: cfg.Policy.FourEyes, Insert: receipts.Insert,
 	}, nil
 }
 
-// DialTemporal returns a client that connects when it is first used. metrics and interceptors may be nil.
+// DialTemporal returns a client that connects at its first call. metrics and interceptors may be nil.
 func DialTemporal(cfg *config.Config, log *slog.Logger, metrics client.MetricsHandler,
 	interceptors []interceptor.ClientInterceptor) (client.Client, error) {
 	options, err := cfg.Temporal.ClientOptions()
 	if err != nil {
 		return nil, err
 	}
-	// The SDK logs its own retries at warning level and above. pawl logs each start itself.
+	// The SDK logs only its own retries, from level warning on. pawl logs each start itself.
 	options.Logger, options.MetricsHandler, options.Interceptors = newSDKLogger(log), metrics, interceptors
 	lazy, err := client.NewLazyClient(options)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// BillingPolicy returns the configured policy for billing.
+// BillingPolicy returns the billing rules of the configuration.
 func BillingPolicy(c *config.Config) fact.Policy {
 	dunning := make([]time.Duration, len(c.Policy.Dunning))
 	for i, after := range c.Policy.Dunning {
@@ -19,13 +19,14 @@ func BillingPolicy(c *config.Config) fact.Policy {
 	p := fact.Policy{
 		Prices: map[string]fact.Price{}, Accounts: map[fact.Connected]string{},
 		Order: c.Plans.Order, Features: c.Plans.Features,
-		Grace: c.Lasts(c.Policy.Grace), Renewal: c.Lasts(c.Policy.Renewal), Notice: c.Lasts(c.Policy.Notice),
-		Apart:           c.Lasts(c.Policy.Apart),
-		EndAtPeriodEnd:  c.Policy.End == "period_end",
+		Grace: c.Lasts(c.Policy.PastDueGrace), Renewal: c.Lasts(c.Policy.RenewalGrace),
+		Notice:          c.Lasts(c.Policy.AccessEndingNotice),
+		Apart:           c.Lasts(c.Policy.DunningMinInterval),
+		EndAtPeriodEnd:  c.Policy.OnSubscriptionEnd == "period_end",
 		EndOnFullRefund: c.Policy.FullRefund == "end", HoldOnDispute: c.Policy.Dispute == "hold",
 		EndOnLostDispute: c.Policy.DisputeLost == "end",
 		GrantOnPayment:   c.Policy.GrantPlanOn == "payment", Dunning: dunning, Settle: c.Settles(),
-		Keep: c.Lasts(c.Policy.Keep), LeaveUnknown: c.Policy.Unknown == "leave",
+		Keep: c.Lasts(c.Policy.WorkspaceRetention), LeaveUnknown: c.Policy.OnUnknownPrice == "ignore",
 	}
 	for name, price := range c.Plans.Prices {
 		p.Prices[name] = fact.Price{Plan: price.Plan, AddOn: price.Adds, For: c.Lasts(price.For),
@@ -52,12 +53,12 @@ func BillingPolicy(c *config.Config) fact.Policy {
 
 func planning(c *config.Config) activities.Planning {
 	wait := c.Settles()
-	if c.Policy.Account == "customer" {
+	if c.Policy.AccountFrom == "customer" {
 		wait = 0
 	}
 	return activities.Planning{
 		WaitForName: wait,
 		Onboarding:  c.Plans.Onboarding, BookZero: c.Policy.ZeroInvoices == "book",
-		CancelCompensates: c.Policy.Cancel == "compensate", SellsOnce: BillingPolicy(c).SellsOnce(),
+		CancelCompensates: c.Policy.OnWorkflowCancel == "compensate", SellsOnce: BillingPolicy(c).SellsOnce(),
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// poolOn returns a pool as every process has it.
+// poolOn returns a pool like in every process.
 func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
 	options, err := poolOptions("env:DSN", dsn, schema.Handle, EffectConns)
@@ -27,7 +27,7 @@ func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// A server is made read-only when another takes over from it, and keeps its connections.
+// A server is made read-only during a failover, and keeps its connections.
 func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -40,7 +40,7 @@ func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
 	if err := exec(write); err != nil {
 		t.Fatal(err)
 	}
-	if err := exec(`set default_transaction_read_only = on`); err != nil { // one connection knows it
+	if err := exec(`set default_transaction_read_only = on`); err != nil { // one connection has the setting
 		t.Fatal(err)
 	}
 	if err := exec(write); err == nil || !strings.Contains(err.Error(), "25006") {
@@ -51,7 +51,8 @@ func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
 	}
 }
 
-// Who waits for a lock must see what was committed meanwhile: two equal requests, two rows of the audit trail.
+// A transaction that waited for a lock must see the rows that were committed meanwhile: two equal requests would
+// otherwise be two rows of the audit trail.
 func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -71,8 +72,8 @@ func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
 	}
 }
 
-// The plans that CheckStatements has seen are those of a process that handles events. What a pooler in transaction
-// mode lends to others is left alone.
+// The plans that CheckStatements checks are the plans of a process that handles events. Connections that a pooler in
+// transaction mode lends to other clients are not changed.
 func TestNode_PlansByKey(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -97,6 +98,6 @@ func TestPool_MaxConns(t *testing.T) {
 		t.Errorf("a pool of %d connections, want %d", n, EffectConns)
 	}
 	if n := poolOn(t, dsn+"&pool_max_conns=8").Config().MaxConns; n != 8 {
-		t.Errorf("a pool of %d connections, want the 8 that the DSN says", n)
+		t.Errorf("a pool of %d connections, want the 8 in the DSN", n)
 	}
 }

@@ -18,16 +18,17 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// gapsBack is the range of the hourly search: Stripe retries for three days.
+// gapsBack is how far back the hourly search for missing events reaches. It is three days, because Stripe retries for
+// three days.
 const gapsBack = 72 * time.Hour
 
-// endpointEvery is how often endpoints are checked. A disabled endpoint does not lose events at once.
+// endpointEvery is how often endpoints are checked. When an endpoint is disabled, no event is lost at once.
 const endpointEvery = 15 * time.Minute
 
-// jitter spreads schedules of the same full hour.
+// jitter spreads the runs of schedules that would start at the same full hour.
 const jitter = 5 * time.Minute
 
-// Schedules returns the configured schedules by ID. A source without a key has no schedule.
+// Schedules returns the configured schedules by ID. A source without an API key has no schedule.
 func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 	all := map[string]client.ScheduleOptions{}
 	add := func(name string, every, catchUp time.Duration, flow, in any) {
@@ -47,9 +48,9 @@ func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 			add(workflows.ScheduleReconcile, 24*time.Hour, 12*time.Hour, workflows.ReconcileAccounts,
 				workflows.ReconcileInput{Every: every})
 		}
-		if c.Policy.Gaps != "off" {
+		if c.Policy.Backfill != "off" {
 			add(workflows.ScheduleGaps+name, time.Hour, 30*time.Minute, workflows.FindGaps,
-				workflows.GapsInput{Source: name, Back: gapsBack, File: c.Policy.Gaps == "file"})
+				workflows.GapsInput{Source: name, Back: gapsBack, File: c.Policy.Backfill == "auto"})
 		}
 		if c.Watches(name) {
 			add(workflows.ScheduleEndpoint+name, endpointEvery, endpointEvery, workflows.WatchEndpoint,
@@ -59,12 +60,12 @@ func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 	return all
 }
 
-// EnsureSchedules creates and updates Temporal's schedules as configured, and deletes other schedules of pawl. A
-// schedule that a person paused stays paused.
+// EnsureSchedules creates and updates the configured schedules in Temporal, and deletes other schedules of pawl. A
+// schedule that a person has paused remains paused.
 func (n *Node) EnsureSchedules(ctx context.Context) error {
 	wanted, schedules, queue := Schedules(n.Config), n.Temporal.ScheduleClient(), n.Config.Temporal.TaskQueue
 	unwanted := map[string]bool{workflows.ScheduleID(queue, workflows.ScheduleReconcile): true}
-	for name := range fetches(n.Config) { // the list may be a few seconds old
+	for name := range fetches(n.Config) { // the list of schedules may be a few seconds old
 		unwanted[workflows.ScheduleID(queue, workflows.ScheduleGaps+name)] = true
 		unwanted[workflows.ScheduleID(queue, workflows.ScheduleEndpoint+name)] = true
 	}

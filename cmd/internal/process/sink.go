@@ -9,27 +9,30 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// gates maps the names of sinks to the limiters of their calls.
+// gates maps the name of each sink to the limiter of its calls.
 type gates map[string]*effect.Gate
 
 func newGates(c *config.Config) gates {
 	all := gates{workflows.SinkStripe: effect.NewGate(workflows.SinkStripe, askingPlaces, 0)}
 	for _, s := range c.Served() {
-		all[s.Name] = effect.NewGate(s.Name, s.Sink.Places, s.Sink.Rate)
+		all[s.Name] = effect.NewGate(s.Name, s.Target.MaxConcurrency, s.Target.RateLimit)
 	}
 	return all
 }
 
-// askingPlaces is how many objects a process fetches from Stripe at once. The source's api_rate limits the requests.
+// askingPlaces is how many objects a process fetches from Stripe at the same time. api_rate_limit of a source limits
+// the number of requests.
 const askingPlaces = 16
 
 func (g gates) all() []*effect.Gate { return slices.Collect(maps.Values(g)) }
 
-// slots returns how many slots of a worker all sinks together can occupy.
+// slots returns how many activity slots of a worker all sinks together can occupy.
 func (g gates) slots() (n int) {
 	for _, gate := range g {
 		n += gate.Slots()
@@ -37,17 +40,17 @@ func (g gates) slots() (n int) {
 	return n
 }
 
-// policy returns the timeout, gate and retries for the effects of a sink in a mode.
-func (g gates) policy(s config.Sink, mode string) effect.Policy {
+// policy returns the timeout, the limiter and the retries for the effects of a sink in a mode.
+func (g gates) policy(s config.Target, mode string) effect.Policy {
 	return effect.Policy{Timeout: s.Timeout, Gate: g[s.ForMode(mode)], Retries: effect.Retries(s.Retries),
 		KeyLifetime: s.KeyLifetime}
 }
 
-func settings(s config.Sink) activities.SinkSettings {
-	return activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Effects == "activity", Owner: s.Owner}
+func settings(s config.Target) activities.SinkSettings {
+	return activities.SinkSettings{Timeout: s.Timeout, ActivityOnly: s.Execution == "activity", Owner: s.Owner}
 }
 
-// warnOfSkippedEffects logs which effects are skipped because their sink is not configured.
+// warnOfSkippedEffects logs the effects that are skipped because their sink is not configured.
 func (n *Node) warnOfSkippedEffects(ctx context.Context) {
 	for _, sink := range n.Config.UnconfiguredSinks() {
 		var effects []string
@@ -61,43 +64,50 @@ func (n *Node) warnOfSkippedEffects(ctx context.Context) {
 	}
 }
 
-// sinks holds the configured sinks and consumers for the receivers.
+// sinks holds the configured sinks and destinations for the receivers.
 type sinks struct {
-	// settings maps sinks to the settings of their effects.
+	// settings maps each sink to the settings for its effects.
 	settings map[string]activities.SinkSettings
-	// http maps sink names and modes to APIs with idempotency keys.
+	// http maps the name of a sink and a mode to the client of an API with idempotency keys.
 	http map[string]map[string]activities.Sink
-	// mail maps modes to mail servers.
-	mail      map[string]activities.MailSink
-	consumers map[string]activities.Consumer
+	// mail maps each mode to a mail server.
+	mail map[string]activities.MailSink
 }
 
 func (n *Node) sinks() sinks {
 	all := sinks{
 		settings: map[string]activities.SinkSettings{workflows.SinkStripe: {Timeout: fetchTimeout}},
-		http:     map[string]map[string]activities.Sink{}, consumers: map[string]activities.Consumer{},
+		http:     map[string]map[string]activities.Sink{},
 	}
-	client := n.tracing.Client(activities.NewHTTPClient())
-	for _, s := range n.Config.AllSinks() {
+	client := n.tracing.Client(httpcall.NewClient())
+	for _, s := range n.Config.Targets() {
 		switch {
 		case s.HTTP != nil:
 			all.http[s.Name] = n.gates.httpSinks(s, client)
 		case s.Email != nil:
 			all.mail = n.gates.mailSinks(s)
-		case s.Consumer != nil:
-			name := strings.TrimPrefix(s.Name, workflows.SinkConsumers+":")
-			all.consumers[name] = activities.Consumer{URL: s.Consumer.URL, Keys: s.Consumer.Keys(),
-				Policy: n.gates.policy(s, ""), Settings: settings(s)}
-			continue // a run gets the consumers that it relays to
-		case s.Notify != nil:
-			continue // runs send no notifications
+		default: // a run gets its destinations when it relays, and it sends no notifications
+			continue
 		}
 		all.settings[s.Name] = settings(s)
 	}
 	return all
 }
 
-func (g gates) httpSinks(s config.Sink, client *http.Client) map[string]activities.Sink {
+// destinations returns the configured destinations, sorted by name.
+func (g gates) destinations(c *config.Config) (all []activities.Destination) {
+	for _, t := range c.Targets() {
+		if d := t.Destination; d != nil {
+			all = append(all, activities.Destination{
+				Name: strings.TrimPrefix(t.Name, config.DestinationPrefix), URL: d.URL, Token: d.Token.Value(),
+				Keys: d.Keys(), Events: d.Events, Policy: g.policy(t, ""), Settings: settings(t),
+			})
+		}
+	}
+	return all
+}
+
+func (g gates) httpSinks(s config.Target, client *http.Client) map[string]activities.Sink {
 	var refusals []activities.Refusal
 	for _, r := range s.HTTP.Refusals {
 		refusals = append(refusals, activities.Refusal(r))
@@ -112,11 +122,11 @@ func (g gates) httpSinks(s config.Sink, client *http.Client) map[string]activiti
 	return modes
 }
 
-func (g gates) mailSinks(s config.Sink) map[string]activities.MailSink {
+func (g gates) mailSinks(s config.Target) map[string]activities.MailSink {
 	modes := map[string]activities.MailSink{}
 	for mode, m := range s.Email.Modes() {
 		modes[mode] = activities.MailSink{
-			Mailer: mailer(m), From: m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once",
+			Mailer: mailer(m.MailServer), From: m.From, AtLeastOnce: s.Email.Guarantee == "at_least_once",
 			KeyHeader: s.Email.KeyHeader,
 			Policy:    g.policy(s, mode),
 		}
@@ -124,26 +134,19 @@ func (g gates) mailSinks(s config.Sink) map[string]activities.MailSink {
 	return modes
 }
 
-func mailer(m config.MailServer) *activities.Mailer {
-	return &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username,
+func mailer(m config.MailServer) *smtp.Client {
+	return &smtp.Client{Address: m.Address, TLS: smtp.TLSMode(m.TLS), Username: m.Username,
 		Password: m.Password.Value()}
 }
 
-// Relays maps each source that relays to its consumers.
+// Relays maps each source to the destinations of its events.
 func Relays(c *config.Config) map[string][]string {
 	of := map[string][]string{}
-	for name, s := range c.Sources {
-		of[name] = s.Relay
+	for name := range c.Sources {
+		of[name] = c.DestinationsOf(name)
 	}
 	return of
 }
 
-// Subscribers returns the subscribers of internal events.
-func Subscribers(c *config.Config) []activities.Subscriber {
-	var list []activities.Subscriber
-	for _, s := range c.Sinks.Subscribers {
-		list = append(list, activities.Subscriber{Name: s.Name, URL: s.URL, Token: s.Token.Value(), Timeout: s.Timeout,
-			Types: s.Types})
-	}
-	return list
-}
+// Destinations returns the configured destinations, sorted by name. They have no limiters, which only a worker needs.
+func Destinations(c *config.Config) []activities.Destination { return gates{}.destinations(c) }

@@ -13,14 +13,14 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Each kind of effect that leaves our database has a sink that is configured, a gate (without one there is no pause, no
-// breaker and no row in `pawl sinks`), and the time that its sink may take: cut off at the time-out of our own rows behind
-// a mail's point of no return, it would be in doubt.
+// Each kind of effect outside of pawl's database has a configured sink, a gate (without it there is no pause, no
+// breaker and no row in `pawl sinks`), and the timeout of its sink: with the shorter timeout of pawl's own rows, an
+// e-mail could be cut off behind its point of no return and become uncertain.
 func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 	t.Parallel()
-	c := &config.Config{Consumers: map[string]config.Consumer{"crm": {}}}
-	c.Sinks.Workspaces.URL, c.Sinks.Finance.URL, c.Sinks.Email.Address = "http://w.test", "http://f.test", "m.test:25"
-	c.Sinks.Workspaces.Timeout, c.Sinks.Finance.Timeout, c.Sinks.Email.Timeout = 31*time.Second, 32*time.Second, 33*time.Second
+	c := &config.Config{Destinations: map[string]config.Destination{"crm": {}}, Sinks: config.Sinks{"workspaces": {}, "finance": {}, "email": {}}}
+	c.Sinks["workspaces"].URL, c.Sinks["finance"].URL, c.Sinks["email"].Address = "http://w.test", "http://f.test", "m.test:25"
+	c.Sinks["workspaces"].Timeout, c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout = 31*time.Second, 32*time.Second, 33*time.Second
 	want := map[string]time.Duration{
 		workflows.SinkWorkspaces: 31 * time.Second, workflows.SinkFinance: 32 * time.Second, workflows.SinkMail: 33 * time.Second, workflows.SinkStripe: fetchTimeout,
 	}
@@ -30,8 +30,8 @@ func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 		switch kind.Sink {
 		case workflows.SinkDatabase:
 			continue
-		case workflows.SinkConsumers: // each consumer has a gate and settings of its own
-			if got := of.consumers["crm"].Policy.Gate; got == nil || got.Sink() != "consumers:crm" {
+		case workflows.SinkDestinations: // each destination has its own gate and settings
+			if got := n.gates.destinations(c)[0].Policy.Gate; got == nil || got.Sink() != "destinations:crm" {
 				t.Errorf("%s goes through %v", kind.Name, got)
 			}
 			continue
@@ -53,10 +53,10 @@ func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 // A sink that is per mode has a gate for each mode that it serves.
 func TestGates_PerMode(t *testing.T) {
 	t.Parallel()
-	c := &config.Config{}
-	c.Sinks.Finance.Live = &config.Endpoint{URL: "http://live.test"}
-	c.Sinks.Finance.Test = &config.Endpoint{URL: "http://test.test"}
-	c.Sinks.Email.Test = &config.MailServer{Address: "m.test:25"}
+	c := &config.Config{Sinks: config.Sinks{
+		"finance": {Live: &config.Server{Endpoint: config.Endpoint{URL: "http://live.test"}}, Test: &config.Server{Endpoint: config.Endpoint{URL: "http://test.test"}}},
+		"email":   {Test: &config.Server{MailServer: config.MailServer{Address: "m.test:25"}}},
+	}}
 	var names []string
 	for _, g := range newGates(c).all() {
 		names = append(names, g.Sink())
@@ -71,7 +71,7 @@ func TestWarnOfSkippedEffects_NamesEach(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	c := &config.Config{Sources: map[string]config.Source{"stripe": {Provider: "stripe", Mode: "live"}}}
-	c.Sinks.Finance.URL = "http://finance.test"
+	c.Sinks = config.Sinks{"finance": {Server: config.Server{Endpoint: config.Endpoint{URL: "http://finance.test"}}}}
 	(&Node{Config: c, log: slog.New(slog.NewTextHandler(&out, nil))}).warnOfSkippedEffects(t.Context())
 	for _, kind := range workflows.Catalogue() {
 		skipped := kind.Sink == workflows.SinkWorkspaces || kind.Sink == workflows.SinkMail

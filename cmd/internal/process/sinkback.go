@@ -15,22 +15,21 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// showWaiting shows on the receipt that an effect waits for a sink. It is informative, like showRetrying.
+// showWaiting stores in the receipt that an effect waits for a sink. It is for information only, like showRetrying.
 func (n *Node) showWaiting(ctx context.Context, c effect.Call, sink, words string, why effect.Hindrance) {
 	reason := receipt.SinkBusy + ": " + sink + " " + words
 	switch why {
 	case effect.SinkOut:
-		reason = run.OutReason(sink, words)
+		reason = run.DownReason(sink, words)
 	case effect.SinkPaused:
 		reason = run.PausedReason(sink, words)
 	case effect.NotFirst:
-		reason = receipt.WaitsForEntry + ": waits for " + words
+		reason = receipt.WaitingForEntry + ": waits for " + words
 	}
 	n.showRetrying(ctx, c, reason)
 }
 
-// notifyRecovered starts the resumption of the runs that wait for a sink. If resume is not running, the runs poll by
-// themselves.
+// notifyRecovered starts resume for a sink. Runs that are not resumed poll by themselves.
 func (n *Node) notifyRecovered(sink string) {
 	select {
 	case n.back <- sink:
@@ -38,14 +37,14 @@ func (n *Node) notifyRecovered(sink string) {
 	}
 }
 
-// resume signals the runs that wait for a sink after the sink has recovered, a few at a time. It runs in the process
-// that closed the breaker, or that first noticed the end of the pause. If the process dies meanwhile, the runs poll by
+// resume wakes the runs that wait for a sink after the sink has recovered, a few at a time. It runs in the process that
+// closed the breaker, or in the first process that noticed the end of the pause. If this process dies, the runs poll by
 // themselves. resume stops if the sink is down or paused again.
 func (n *Node) resume(ctx context.Context, sink string, gate *effect.Gate) {
 	n.log.InfoContext(ctx, "sink is back", "sink", sink)
 	pace := rate.NewLimiter(rate.Limit(n.Breaking.Back), 1)
-	// More than one pass: a run may have begun to wait during this one, in a process without the new state. Several at
-	// once, because single signals take longer than the pace allows if Temporal is busy.
+	// More than one pass is needed, because a run may start to wait during a pass in a process that does not know the
+	// new state yet. Several runs are signalled at once, because a busy Temporal takes too long for each.
 	const passes, page, sideBySide = 5, 200, 8
 	for range passes {
 		told := 0
@@ -60,7 +59,7 @@ func (n *Node) resume(ctx context.Context, sink string, gate *effect.Gate) {
 			for _, workflowID := range waiting {
 				_, _, out := gate.Out()
 				if _, paused := gate.Paused(); out || paused || pace.Wait(ctx) != nil {
-					_ = signals.Wait() // signal has logged failures
+					_ = signals.Wait() // signal has logged the failures
 					return
 				}
 				signals.Go(func() error { n.signal(ctx, workflowID); return nil })
@@ -82,7 +81,7 @@ func (n *Node) resume(ctx context.Context, sink string, gate *effect.Gate) {
 	}
 }
 
-// signal signals one run. It ignores a run that has ended meanwhile.
+// signal wakes one run. It ignores a run that has ended meanwhile.
 func (n *Node) signal(ctx context.Context, run string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// signalled is a Temporal that notes which runs are signalled, and when.
+// signalled is a Temporal that records the signalled runs with their times.
 type signalled struct {
 	client.Client
 	mu   sync.Mutex
@@ -37,8 +37,8 @@ func (s *signalled) SignalWorkflow(_ context.Context, id, _, name string, _ any)
 	return nil
 }
 
-// A sink is back for which many runs wait: each is told once, so many a second and not all at once. When it is out again,
-// the others are left to wait.
+// A sink recovers that many runs wait for: each is signalled once, at a limited rate. If the sink goes down again, the
+// others keep waiting.
 func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 	t.Parallel()
 	const waiting, back = 60, 40
@@ -47,7 +47,7 @@ func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 			t.Parallel()
 			n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
 				noTemporal(t, cfg)
-				cfg.Sinks.Finance = config.HTTPSink{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}, Sending: config.Sending{Bounds: config.Bounds{Places: 1}}}
+				cfg.Sinks["finance"] = &config.Sink{Server: config.Server{Endpoint: config.Endpoint{URL: "http://127.0.0.1:1"}}, Sending: config.Sending{Bounds: config.Bounds{MaxConcurrency: 1}}}
 			})
 			book, _, _, err := n.Equip()
 			if err != nil {
@@ -76,15 +76,15 @@ func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 			told := len(temporal.runs)
 			slices.Sort(temporal.runs)
 			if len(slices.Compact(temporal.runs)) != told {
-				t.Error("a run was told twice")
+				t.Error("a run was signalled twice")
 			}
 			if outAfter > waiting && told != waiting {
-				t.Errorf("%d of %d were told", told, waiting)
+				t.Errorf("%d of %d were signalled", told, waiting)
 			}
-			if outAfter < waiting && (told < outAfter || told > outAfter+10) { // eight may be under way
-				t.Errorf("%d were told, of which %d before it was out again", told, outAfter)
+			if outAfter < waiting && (told < outAfter || told > outAfter+10) { // eight may be in progress
+				t.Errorf("%d were signalled, %d before it was down again", told, outAfter)
 			}
-			// So many begin each second; the first does at once.
+			// The rate limits the starts per second; the first one is immediate.
 			if took, want := temporal.at[told-1].Sub(temporal.at[0]), time.Duration(told-10)*time.Second/back; took < want {
 				t.Errorf("%d runs were let in within %s, want at least %s", told, took, want)
 			}
@@ -92,7 +92,7 @@ func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 	}
 }
 
-// wait makes so many receipts whose runs wait for finance.
+// wait creates receipts with runs that wait for the finance sink.
 func wait(t *testing.T, n *Node, many int) {
 	t.Helper()
 	var events []receipt.New
@@ -103,7 +103,7 @@ func wait(t *testing.T, n *Node, many int) {
 		t.Fatal(err)
 	}
 	if _, err := n.Pool.Exec(t.Context(), `update receipts set status = 'retrying', reason = $1, workflow_id = 'stripe:' || event_id`,
-		run.OutReason("finance", "has been down since noon: finance answered 503")); err != nil {
+		run.DownReason("finance", "has been down since noon: finance answered 503")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Sources makes the verifiers of all configured sources. Its error contains every fault.
+// Sources creates the verifiers of all configured sources. It reports all faults in one error.
 func Sources(cfg *config.Config, providers map[string]webhook.Provider) (map[string]ingress.Source, error) {
 	sources := map[string]ingress.Source{}
 	var faults []error
@@ -31,7 +31,7 @@ func Sources(cfg *config.Config, providers map[string]webhook.Provider) (map[str
 	return sources, errors.Join(faults...)
 }
 
-// Source makes one source. Its provider must be known, which config.Load has checked.
+// Source creates one source. config.Load must have checked its provider.
 func Source(cfg *config.Config, providers map[string]webhook.Provider, name string) (ingress.Source, error) {
 	s := cfg.Sources[name]
 	provider := providers[s.Provider]
@@ -40,12 +40,13 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 	if err != nil {
 		return ingress.Source{}, fmt.Errorf("sources.%s: %w", name, err)
 	}
+	relays := len(cfg.DestinationsOf(name)) > 0
 	source := ingress.Source{
 		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode,
 		BodyLimit:   int64(s.BodyLimit),
 		Correlation: correlation(s.Correlation),
 		Written:     func(eventType string) bool { return workflows.Written(s.Provider, eventType) },
-		Wanted:      wanted(s), Relays: len(s.Relay) > 0, Accounts: s.Accounts.Routed, PublicURL: s.URL,
+		Wanted:      wanted(s, relays), Relays: relays, Accounts: s.Accounts.Routed, PublicURL: s.URL,
 	}
 	for _, network := range s.AllowFrom {
 		source.AllowFrom = append(source.AllowFrom, network.Prefix)
@@ -53,7 +54,7 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 	return source, nil
 }
 
-// correlation returns the place in a source's setting.
+// correlation parses the setting for the place of the correlation ID in a request.
 func correlation(place string) ingress.Correlation {
 	pointer, found := strings.CutPrefix(place, "/")
 	if !found {
@@ -61,24 +62,25 @@ func correlation(place string) ingress.Correlation {
 	}
 	var path []string
 	for part := range strings.SplitSeq(pointer, "/") {
-		// RFC 6901, section 4
+		// the escapes of RFC 6901, section 4
 		path = append(path, gjson.Escape(strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")))
 	}
 	return ingress.Correlation{Path: strings.Join(path, ".")}
 }
 
-// wanted returns whether a source runs a type: the types on its allow-list that have a flow and, if the source relays,
-// the other types on the list. A source without a list allows all types.
-func wanted(s config.Source) func(string) bool {
+// wanted returns a function that reports whether a source runs an event type. Without an allow-list, the source runs
+// all types. With an allow-list, it runs the types on the list that have a flow. If the source relays, it also runs the
+// other types on the list.
+func wanted(s config.Source, relays bool) func(string) bool {
 	return func(eventType string) bool {
 		snapshot := eventType
-		if s.Provider == "stripe" { // the list names a thin event, or the snapshot event of its type
+		if s.Provider == "stripe" { // the list may contain the type of a thin event, or the type of its snapshot event
 			snapshot = stripe.SnapshotType(eventType)
 		}
 		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) && !slices.Contains(s.Events, snapshot) {
 			return false
 		}
-		return len(s.Relay) > 0 || workflows.Written(s.Provider, eventType)
+		return relays || workflows.Written(s.Provider, eventType)
 	}
 }
 

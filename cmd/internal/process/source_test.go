@@ -12,27 +12,28 @@ import (
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name   string
-		source config.Source
-		event  string
-		want   bool
+		name    string
+		source  config.Source
+		relayed bool
+		event   string
+		want    bool
 	}{
-		{"a flow is written", config.Source{Provider: "stripe"}, "invoice.paid", true},
-		{"no flow", config.Source{Provider: "stripe"}, "moon.risen", false},
-		{"no flow, relayed", config.Source{Provider: "stripe", Relay: []string{"crm"}}, "moon.risen", true},
-		{"another provider", config.Source{Provider: "github"}, "push", false},
-		{"another provider, relayed", config.Source{Provider: "github", Relay: []string{"crm"}}, "push", true},
-		{"relayed, not on the list", config.Source{Provider: "github", Relay: []string{"crm"}, Events: []string{"push"}}, "star", false},
-		{"relayed, on the list", config.Source{Provider: "github", Relay: []string{"crm"}, Events: []string{"push"}}, "push", true},
-		{"written, not on the list", config.Source{Provider: "stripe", Events: []string{"invoice.payment_succeeded"}}, "invoice.paid", false},
+		{"a flow is written", config.Source{Provider: "stripe"}, false, "invoice.paid", true},
+		{"no flow", config.Source{Provider: "stripe"}, false, "moon.risen", false},
+		{"no flow, relayed", config.Source{Provider: "stripe"}, true, "moon.risen", true},
+		{"another provider", config.Source{Provider: "github"}, false, "push", false},
+		{"another provider, relayed", config.Source{Provider: "github"}, true, "push", true},
+		{"relayed, not on the list", config.Source{Provider: "github", Events: []string{"push"}}, true, "star", false},
+		{"relayed, on the list", config.Source{Provider: "github", Events: []string{"push"}}, true, "push", true},
+		{"written, not on the list", config.Source{Provider: "stripe", Events: []string{"invoice.payment_succeeded"}}, false, "invoice.paid", false},
 	} {
-		if got := wanted(c.source)(c.event); got != c.want {
+		if got := wanted(c.source, c.relayed)(c.event); got != c.want {
 			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
 		}
 	}
 }
 
-// The allow-list of the configuration reaches the server.
+// The allow-list of the configuration is used by the server.
 func TestIngressSource_AllowFrom(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "postgres://localhost/none")
@@ -49,7 +50,7 @@ func TestIngressSource_AllowFrom(t *testing.T) {
 	}
 }
 
-// A pointer of RFC 6901 finds what it names, also where a name holds a dot, a tilde or a slash.
+// A JSON pointer (RFC 6901) finds its value, even if a name contains a dot, a tilde or a slash.
 func TestCorrelation(t *testing.T) {
 	t.Parallel()
 	body := `{"data":{"object":{"order.id":"a","tilde~":"b","sl/ash":"c","list":["d"]}}}`

@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/health"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -19,19 +19,19 @@ import (
 // auditWatch is how often a worker verifies the audit trail.
 const auditWatch = 10 * time.Minute
 
-// watchAudit logs new heads of the audit trail and verifies it from time to time, until ctx ends.
+// watchAudit logs new heads of the audit trail and verifies the trail every auditWatch, until ctx ends.
 func (n *Node) watchAudit(ctx context.Context) {
 	var walks sync.WaitGroup
 	walks.Go(func() {
 		const work = "verify the audit trail"
-		n.try(ctx, work, n.checkAudit) // at once, so that a broken trail is reported after a deployment
+		n.try(ctx, work, n.checkAudit) // verify at once, so that a modified trail is reported right after a deployment
 		n.every(ctx, auditWatch, work, n.checkAudit)
 	})
 	audit.New(n.Pool, n.log).Watch(ctx, headWatch)
 	walks.Wait()
 }
 
-// checkAudit verifies the audit trail and stores whether it is broken.
+// checkAudit verifies the audit trail and stores the result.
 func (n *Node) checkAudit(ctx context.Context) error {
 	_, _, err := audit.New(n.Pool, n.log).Verify(ctx, "")
 	broken := errors.Is(err, audit.ErrBroken)
@@ -41,24 +41,24 @@ func (n *Node) checkAudit(ctx context.Context) error {
 	return err
 }
 
-// observeStanding exports the state of the server, and problems that no event shows.
+// observeStanding exports the state of the database server, and problems that no event shows.
 func (e *exporter) observeStanding() error {
 	return errors.Join(export(e.meter, e.readServer, []gauge{
 		{"pawl_database_bytes", "", "Size of the database."},
 		{"pawl_database_oldest_transaction", "s", "Age of the oldest transaction; 0 if there is no transaction."},
 		{"pawl_database_connections", "", "Open connections of the server."},
-		{"pawl_database_places", "", "Maximum number of connections."},
+		{"pawl_database_connections_max", "", "Maximum number of connections."},
 		{"pawl_database_standby_lag", "s", "How long the slowest standby takes to replay; nothing without one."},
 	}), export(e.meter, e.readSilent, []gauge{
 		{"pawl_source_silent", "s", "Time since the last delivery of a source that has fallen silent; nothing else."},
 	}), export(e.meter, e.readEndpoints, []gauge{
 		{"pawl_endpoint_finding", "s", "Since when an endpoint, as the provider knows it, is not as the source wants it, by kind."},
-		{"pawl_endpoint_looked", "s", "Time since an endpoint was checked; nothing for an unwatched endpoint."},
+		{"pawl_endpoint_checked", "s", "Time since an endpoint was checked; nothing for an unwatched endpoint."},
 	}), export(e.meter, e.readCountdowns, []gauge{
-		{"pawl_source_countdown", "", "How far a provider has come on its way to give up on a source, by our own 5xx in a row: 1 where it does."},
+		{"pawl_source_disable_progress_ratio", "", "Progress of a provider towards disabling a source, by consecutive 5xx answers; 1 means disabled."},
 	}), export(e.meter, e.readOwn, []gauge{
 		{"pawl_audit_broken", "", "1 if the audit trail was tampered with."},
-		{"pawl_secret_ends", "s", "Time until a source has no active secret any more; nothing where one has no end."},
+		{"pawl_secret_expiry_timestamp", "s", "Unix time at which the last secret of a source expires; absent if a secret does not expire."},
 	}))
 }
 
@@ -70,7 +70,7 @@ func (e *exporter) readServer(ctx context.Context, set set) error {
 	set("pawl_database_bytes", float64(s.Size))
 	set("pawl_database_oldest_transaction", s.Oldest.Seconds())
 	set("pawl_database_connections", float64(s.Connections))
-	set("pawl_database_places", float64(s.Most))
+	set("pawl_database_connections_max", float64(s.Most))
 	if s.StandbyLag != nil {
 		set("pawl_database_standby_lag", s.StandbyLag.Seconds())
 	}
@@ -87,10 +87,10 @@ func (e *exporter) readSilent(ctx context.Context, set set) error {
 }
 
 func (e *exporter) readEndpoints(ctx context.Context, set set) error {
-	all, err := report.Endpoints(ctx, e.Config, e.Pool)
+	all, err := condition.Endpoints(ctx, e.Config, e.Pool)
 	for _, looked := range all {
 		source := attribute.String("source", looked.Source)
-		set("pawl_endpoint_looked", time.Since(looked.LookedAt).Seconds(), source)
+		set("pawl_endpoint_checked", time.Since(looked.LookedAt).Seconds(), source)
 		for _, f := range looked.Findings {
 			set("pawl_endpoint_finding", sinceThen(f.Since), source, attribute.String("kind", string(f.Kind)),
 				attribute.String("mode", string(e.Config.Sources[looked.Source].Mode)))
@@ -100,9 +100,9 @@ func (e *exporter) readEndpoints(ctx context.Context, set set) error {
 }
 
 func (e *exporter) readCountdowns(ctx context.Context, set set) error {
-	all, err := report.Countdowns(ctx, e.Config, e.Pool)
+	all, err := condition.Countdowns(ctx, e.Config, e.Pool)
 	for _, c := range all {
-		set("pawl_source_countdown", c.Share, attribute.String("source", c.Source),
+		set("pawl_source_disable_progress_ratio", c.Share, attribute.String("source", c.Source),
 			attribute.String("mode", string(e.Config.Sources[c.Source].Mode)))
 	}
 	return err
@@ -115,8 +115,8 @@ func (e *exporter) readOwn(_ context.Context, set set) error {
 		broken = 1
 	}
 	set("pawl_audit_broken", broken)
-	for name, at := range report.SecretEnds(e.Config) {
-		set("pawl_secret_ends", time.Until(at).Seconds(), attribute.String("source", name))
+	for name, at := range condition.SecretEnds(e.Config) {
+		set("pawl_secret_expiry_timestamp", float64(at.Unix()), attribute.String("source", name))
 	}
 	return nil
 }

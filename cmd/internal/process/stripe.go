@@ -10,9 +10,11 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	sources "github.com/pawlhq/pawl/cmd/internal/operator/source"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/quota"
@@ -20,18 +22,18 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// fetchTimeout bounds fetching one object: an invoice of 500 lines takes six requests.
+// fetchTimeout is the time limit for fetching one object. An invoice of 500 lines takes six requests.
 const fetchTimeout = 20 * time.Second
 
-// asking are the retries of a fetch. If the API is down for long, a person is notified within the hour, because all
+// asking configures the retries of a fetch. If the API stays down, a person is notified within an hour, because all
 // effects of the event wait.
-var asking = effect.Retries{First: time.Second, Max: time.Minute, For: time.Hour}
+var asking = effect.Retries{InitialInterval: time.Second, MaxInterval: time.Minute, MaxElapsed: time.Hour}
 
-// objects makes the receiver of the activity that fetches objects.
+// objects creates the receiver of the activity that fetches objects.
 func (n *Node) objects(effects *effect.Runner, state *billing.Store) (*activities.Objects, error) {
 	o := &activities.Objects{
 		Effects: effects, Receipts: n.Receipts, Facts: state, APIs: map[string]*stripe.Client{}, Now: time.Now,
-		// A fetch changes nothing, so an attempt without an outcome has done nothing.
+		// A fetch changes nothing, so it may be repeated after an attempt without an outcome.
 		Policy: effect.Policy{Timeout: fetchTimeout, Gate: n.gates[workflows.SinkStripe], Retries: asking, Marks: true},
 	}
 	for name, source := range n.Config.Sources {
@@ -47,13 +49,13 @@ func (n *Node) objects(effects *effect.Runner, state *billing.Store) (*activitie
 	return o, nil
 }
 
-// StripeAPI returns the client of a source's API. Its rate limit is shared with all other processes.
+// StripeAPI returns the API client of a source. Its rate limit is shared with all other processes.
 func StripeAPI(name string, source config.Source, requests *quota.Store) (*stripe.Client, error) {
-	client, err := stripe.NewClient(source.APIKey.Value(), source.APIURL, activities.NewHTTPClient())
+	client, err := stripe.NewClient(source.APIKey.Value(), source.APIURL, httpcall.NewClient())
 	if err != nil {
 		return nil, err
 	}
-	client.Pace = func(ctx context.Context) error { return requests.Take(ctx, "stripe:"+name, source.APIRate) }
+	client.Pace = func(ctx context.Context) error { return requests.Take(ctx, "stripe:"+name, source.APIRateLimit) }
 	return client, nil
 }
 
@@ -65,11 +67,11 @@ func fetches(c *config.Config) map[string]bool {
 	return able
 }
 
-// Asked returns the sources with a key, for background work. It uses at most half of a source's rate limit and leaves
+// Watched returns the sources with a key, for background work. It uses at most half of a source's rate limit and leaves
 // the other half to waiting events.
-func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxpool.Pool,
-	receipts *receipt.Store) (map[string]operator.Asked, error) {
-	asked, requests := map[string]operator.Asked{}, quota.New(pool)
+func Watched(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxpool.Pool,
+	receipts *receipt.Store) (map[string]sources.Watched, error) {
+	watched, requests := map[string]sources.Watched{}, quota.New(pool)
 	for name, able := range fetches(cfg) {
 		if !able {
 			continue
@@ -81,7 +83,7 @@ func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxp
 		}
 		all := api.Pace
 		api.Pace = func(ctx context.Context) error {
-			if err := requests.TakeHalf(ctx, "stripe:"+name+":background", source.APIRate); err != nil {
+			if err := requests.TakeHalf(ctx, "stripe:"+name+":background", source.APIRateLimit); err != nil {
 				return err
 			}
 			return all(ctx)
@@ -90,17 +92,17 @@ func Asked(cfg *config.Config, providers map[string]webhook.Provider, pool *pgxp
 		if err != nil {
 			return nil, err
 		}
-		asked[name] = operator.Asked{API: api, Mode: string(source.Mode), Gaps: gaps,
+		watched[name] = sources.Watched{APISource: decide.APISource{API: api, Mode: string(source.Mode)}, Gaps: gaps,
 			Endpoint: EndpointWatch(cfg, name, api)}
 	}
-	return asked, nil
+	return watched, nil
 }
 
-// EndpointWatch compares a source of the configuration with its endpoint.
-func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *operator.EndpointWatch {
+// EndpointWatch returns the check that compares a configured source with its endpoint at the provider.
+func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *sources.EndpointWatch {
 	source := cfg.Sources[name]
-	w := &operator.EndpointWatch{API: api, Source: name, URL: source.URL, Mode: string(source.Mode),
-		Thin: source.Thin(), Wanted: wanted(source)}
+	w := &sources.EndpointWatch{API: api, Source: name, URL: source.URL, Mode: string(source.Mode),
+		Thin: source.Thin(), Wanted: wanted(source, len(cfg.DestinationsOf(name)) > 0)}
 	for _, t := range workflows.Types(source.Provider) {
 		if sent := stripe.SentAs(t, w.Thin); sent != "" && w.Wanted(t) {
 			w.Types = append(w.Types, sent)
@@ -109,22 +111,23 @@ func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *operato
 	return w
 }
 
-// Gaps returns a search for events that a provider has sent to a source but that never arrived. The caller sets the
-// patience.
+// Gaps returns a search for events that the provider has sent to a source but that did not arrive. The caller sets how
+// long an event may be late.
 func Gaps(cfg *config.Config, providers map[string]webhook.Provider, name string, api *stripe.Client,
-	pool *pgxpool.Pool, receipts *receipt.Store) (*operator.Gaps, error) {
+	pool *pgxpool.Pool, receipts *receipt.Store) (*sources.Gaps, error) {
 	source, err := Source(cfg, providers, name)
 	if err != nil {
 		return nil, err
 	}
-	return &operator.Gaps{
+	return &sources.Gaps{
 		API: api, Source: name, Thin: cfg.Sources[name].Thin(),
 		Connected: func(ctx context.Context) ([]string, error) { return Connected(ctx, cfg.Sources[name], pool) },
 		Types:     cfg.Sources[name].Events, Filed: source.Filed, Held: receipts.Held, Now: time.Now,
 	}, nil
 }
 
-// Connected returns the connected accounts that a source maps, by configuration or by active links.
+// Connected returns the connected accounts that are mapped to accounts for a source, by its configuration or by active
+// links.
 func Connected(ctx context.Context, s config.Source, pool *pgxpool.Pool) ([]string, error) {
 	list := slices.Collect(maps.Keys(s.Accounts.Ours))
 	if s.Accounts.Table {

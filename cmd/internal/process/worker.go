@@ -11,6 +11,8 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/breaker"
@@ -21,11 +23,12 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// stopGrace is the time for running activities when a worker is stopped: the timeout of an HTTP effect, and the record
-// of its outcome.
+// stopGrace is how long a worker that is stopped waits for running activities. It is the timeout of an HTTP effect plus
+// the time to record its outcome.
 const stopGrace = 15 * time.Second
 
-// RunWorker runs flows, effects and the publisher of the outbox until ctx ends. It waits for Temporal without a limit.
+// RunWorker runs flows, effects and the publisher of the outbox until ctx ends. If Temporal is down, it waits without a
+// time limit.
 func (n *Node) RunWorker(ctx context.Context) error {
 	book, publisher, all, err := n.Equip()
 	if err != nil {
@@ -38,8 +41,8 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	n.join(ops.Part{Name: effects,
 		Probe: func(ctx context.Context) (string, error) { return stalled(book), n.Receipts.Ready(ctx) }})
 	n.warnOfSkippedEffects(ctx)
-	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // pauses apply from the start
-	own := &ownMeaning{Operator: n.operator, config: n.Config, log: n.log}
+	n.effects.Read(ctx, n.gates.all(), n.Runs.SinkWaiters) // read pauses before the first effect
+	own := &fileRules{Operator: n.operator, config: n.Config, log: n.log}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { publisher.Run(ctx); return nil })
 	group.Go(func() error { n.resets.run(ctx); return nil })
@@ -52,8 +55,10 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	repeat(time.Hour, "trim the counts of requests", func(ctx context.Context) error {
 		return receipt.TrimCounts(ctx, n.Pool)
 	})
-	repeat(jobSweep, "start waiting jobs", n.operator.SweepJobs)
-	repeat(time.Minute, "cannot propose the meaning of the file", own.propose)
+	repeat(jobSweep, "start waiting jobs", func(ctx context.Context) error {
+		return job.Sweep(ctx, n.operator)
+	})
+	repeat(time.Minute, "cannot propose the billing rules of the file", own.propose)
 	n.notify(ctx, group)
 	group.Go(func() error { n.watchAudit(ctx); return nil })
 	group.Go(func() error { _ = n.UntilDone(ctx, "set up the schedules", n.EnsureSchedules); return nil })
@@ -73,7 +78,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 			if err := n.EnsureSearchAttributes(ctx); err != nil {
 				return nil, err
 			}
-			// before any computation
+			// before any event is processed
 			if err := own.adopt(ctx); err != nil {
 				return nil, err
 			}
@@ -86,13 +91,13 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	return group.Wait()
 }
 
-// headWatch is how often a worker reads the head of the audit trail, to log a new one.
+// headWatch is how often a worker reads the head of the audit trail to log a new one.
 const headWatch = 10 * time.Second
 
-// jobSweep is how often a worker searches for jobs that are not started.
+// jobSweep is how often a worker searches for jobs that have no run yet.
 const jobSweep = 5 * time.Second
 
-// every calls once at an interval until ctx ends, and logs its errors with the name of the work.
+// every calls once at an interval until ctx ends. It logs errors together with work, the name of the work.
 func (n *Node) every(ctx context.Context, pause time.Duration, work string, once func(context.Context) error) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -112,7 +117,7 @@ func (n *Node) try(ctx context.Context, work string, once func(context.Context) 
 	}
 }
 
-// stalled describes the effects that wait for a lock of another transaction, or returns "".
+// stalled describes the effects that wait for a lock of another transaction. It returns "" if no effect waits.
 func stalled(book *ledger.Store) string {
 	list := book.Stalled()
 	if len(list) == 0 {
@@ -125,24 +130,25 @@ func stalled(book *ledger.Store) string {
 	return said
 }
 
-// cachedRuns is how many runs a process keeps in memory between their workflow tasks, at about 100 KB each: the active
-// runs, and the newest of the waiting ones. The others are read from Temporal again when they continue. With the SDK's
-// 10,000, 6,000 runs that waited for a sink took 800 MB.
+// cachedRuns is how many runs a process keeps in memory between their workflow tasks. Each takes about 100 KB. Other
+// runs are read from Temporal again when they continue. The default of the SDK is 10,000 runs: with this default, 6,000
+// runs that waited for a sink used 800 MB.
 const cachedRuns = 256
 
-// keepWorking runs workers that equipped makes, one after the other, until ctx ends. A worker that failed to start, or
-// was stopped, cannot be restarted, so each attempt has a new one.
+// keepWorking runs a worker until ctx ends. equipped creates the worker. A worker that failed to start or that was
+// stopped cannot be restarted, so keepWorking then creates a new one.
 func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, worker.Options) (worker.Worker, error)) {
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
-	_ = n.UntilDone(ctx, "work for Temporal", func(ctx context.Context) error { // it fails only when ctx ends
-		// The SDK stops a worker after its polls were rejected for two minutes (for example because its namespace was
-		// lost with Temporal's database), and reports it only to this hook, once.
+	// UntilDone fails only when ctx has ended
+	_ = n.UntilDone(ctx, "work for Temporal", func(ctx context.Context) error {
+		// The SDK stops a worker if its polls were rejected for two minutes, for example because the namespace was lost
+		// together with Temporal's database. It reports this once, and only to this hook.
 		refused := make(chan error, 1)
 		options := n.WorkerOptions()
 		options.OnFatalError = func(err error) {
 			select {
 			case refused <- err:
-			default: // all pollers of one worker may be rejected
+			default: // several pollers of the worker may report it
 			}
 		}
 		w, err := equipped(ctx, options)
@@ -163,8 +169,8 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 	})
 }
 
-// Equip makes the parts of a worker: the ledger, which the caller must close, the publisher of the outbox, and the
-// activities.
+// Equip creates the parts of a worker: the ledger, the publisher of the outbox, and the activities. The caller must
+// close the ledger.
 func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all []any, err error) {
 	book = ledger.New(n.Pool, n.commits)
 	effects, err := effect.NewRunner(effect.Config{
@@ -177,8 +183,8 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	}
 	n.effects = effects
 	publisher = &activities.Publisher{
-		Outbox: outbox.New(n.Pool), Subscribers: Subscribers(n.Config),
-		Client: n.tracing.Client(activities.NewHTTPClient()), Log: n.log, API: n.Config.Console.API(),
+		Outbox: outbox.New(n.Pool), Destinations: n.gates.destinations(n.Config),
+		Client: n.tracing.Client(httpcall.NewClient()), Log: n.log, API: n.Config.Console.API(),
 	}
 	of, err := n.receivers(effects, publisher.Wake)
 	if err != nil {
@@ -188,7 +194,7 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	all = append(forRuns, of.Billing, of.Objects, of.Workspaces, of.Finance, of.Mail, of.Consumers,
+	all = append(forRuns, of.Billing, of.Objects, of.Workspaces, of.Finance, of.Mail, of.Destinations,
 		&activities.Tasks{Effects: effects})
 	if err := workflows.CheckReceivers(all); err != nil {
 		book.Close()
@@ -197,20 +203,22 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 	return book, publisher, all, nil
 }
 
-// ownSlots are for effects in pawl's own database. More would wait for a connection.
+// ownSlots is the number of activity slots for effects in pawl's own database. With more slots, effects would wait for
+// a connection.
 const ownSlots = 64
 
-// WorkerOptions returns the options of every worker.
+// WorkerOptions returns the options that every worker uses.
 func (n *Node) WorkerOptions() worker.Options {
-	eager := 8 // the widest fan-out of a flow: all of it may start in the requesting worker
-	// The default of two pollers each is the first bottleneck at a high rate.
+	// the largest number of parallel effects in a flow: all of them may start in the worker that requests them
+	eager := 8
+	// The default of two pollers is the first bottleneck at a high rate.
 	autoscaling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
 	return worker.Options{
 		WorkflowTaskPollerBehavior:                  autoscaling,
 		ActivityTaskPollerBehavior:                  autoscaling,
 		MaxEagerActivityReservationsPerWorkflowTask: &eager,
-		// Each sink's gate bounds its calls in progress and waiting. There are slots for all of them at once, so that a
-		// sink that does not answer takes no slot from another.
+		// The gate of each sink limits how many of its calls are in progress or wait. There are enough slots for the
+		// limits of all sinks together, so that a sink that does not respond cannot take slots from others.
 		MaxConcurrentActivityExecutionSize:      ownSlots + n.gates.slots(),
 		MaxConcurrentLocalActivityExecutionSize: ownSlots + n.gates.slots(),
 		WorkerStopTimeout:                       stopGrace,
@@ -225,8 +233,8 @@ func register(w worker.Registry, activities []any) {
 	}
 }
 
-// showRetrying shows on the receipt that an effect failed and is retried. It is informative: if it cannot be written,
-// the run continues.
+// showRetrying stores in the receipt that an effect failed and will be retried. It is for information only: if the
+// write fails, the run continues.
 func (n *Node) showRetrying(ctx context.Context, c effect.Call, reason string) {
 	if err := n.Receipts.TransitionAsOf(ctx, c.AsOf, c.ReceiptID, receipt.Retrying, reason, reason); err != nil {
 		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", c.ReceiptID, "error", err)

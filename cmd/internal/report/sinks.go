@@ -14,37 +14,37 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Sink is the state of a sink, as in `pawl sinks`.
+// Sink is the state of a sink, as `pawl sinks` shows it.
 type Sink struct {
-	// Name ends with ":live" or ":test" if the sink is configured per mode. The name of a consumer begins with
-	// "consumers:".
+	// Name ends with ":live" or ":test" if the sink is configured per mode. The name of a destination begins with
+	// "destinations:".
 	Name string `json:"name"`
-	// State is "in", "out" or "paused". A sink is out while its circuit breaker is open.
+	// State is "up", "down" or "paused". A sink is down while its circuit breaker is open.
 	State string `json:"state"`
-	// Since is the start of the state "out" or "paused", or of the last time that the sink was out. It is null if it
-	// never was.
-	Since *time.Time `json:"since"`
-	// Reason is the cause of the state: the error, or the person and the reason of the pause. Probes counts the
-	// attempts since the breaker opened. Waiting counts the runs that wait for the sink.
+	// Since is the start of the current interruption, or of the last one. A sink is interrupted while it is down or
+	// paused. Since is null if there was no interruption.
+	Since *time.Time `json:"interrupted_at"`
+	// Reason is the cause of the state: the error, or who paused the sink and why. Probes is the number of attempts
+	// since the breaker opened. Waiting is the number of runs that wait for the sink.
 	Reason  string `json:"reason"`
 	Probes  int    `json:"probes"`
 	Waiting int    `json:"waiting"`
-	// Places is the maximum number of concurrent effects per worker process.
-	Places int `json:"places"`
-	// Median and Most are the 50th and the 95th percentile of the durations of calls with a response, in seconds. They
-	// are null for consumers, without recent calls, and in reports that do not measure them.
+	// MaxConcurrency is how many effects a worker process sends to the sink at the same time.
+	MaxConcurrency int `json:"max_concurrency"`
+	// Median and Most are the 50th and the 95th percentile of the duration of calls that got a response, in seconds.
+	// They are null for destinations, if there were no recent calls, and in reports without durations.
 	Median *float64 `json:"median_seconds"`
 	Most   *float64 `json:"p95_seconds"`
 }
 
-// TimedSinks is [ReadSinks] with the durations of calls.
+// TimedSinks is like [ReadSinks], and adds the durations of calls.
 func TimedSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sink, error) {
 	sinks, err := ReadSinks(ctx, cfg, db)
 	if err != nil {
 		return nil, err
 	}
 	var kinds, modes, names []string
-	for _, s := range cfg.AllSinks() {
+	for _, s := range cfg.Targets() {
 		for mode := range s.Credentials {
 			for _, kind := range workflows.Catalogue() {
 				if kind.Sink == s.Name {
@@ -64,7 +64,7 @@ func TimedSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Si
 	return sinks, err
 }
 
-// ReadSinks returns the state of the configured sinks and consumers.
+// ReadSinks returns the state of the configured sinks and destinations.
 func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sink, error) {
 	breakers, err := breaker.New(db).All(ctx)
 	if err != nil {
@@ -81,18 +81,18 @@ func ReadSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Sin
 	return Sinks(cfg.Served(), breakers, pauses, waiting), nil
 }
 
-// Sinks combines the configured sinks with breakers and pauses. waiting counts the waiting runs per sink.
+// Sinks combines the configured sinks with their breakers and pauses. waiting is the number of runs that wait, by sink.
 func Sinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pause, waiting map[string]int) []Sink {
 	reports := []Sink{}
 	for _, s := range sinks {
-		r := Sink{Name: s.Name, State: "in", Places: s.Sink.Places, Waiting: waiting[s.Name]}
+		r := Sink{Name: s.Name, State: "up", MaxConcurrency: s.Target.MaxConcurrency, Waiting: waiting[s.Name]}
 		for _, b := range breakers {
 			if b.Sink != s.Name {
 				continue
 			}
 			r.Since, r.Reason, r.Probes = optional(b.Since), b.Why(), b.Probes
 			if b.Open {
-				r.State = "out"
+				r.State = "down"
 			}
 		}
 		if p, is := pause.Find(pauses, pause.Sink, s.Name); is {

@@ -1,4 +1,5 @@
-// Package report reports the state of pawl: its sources with their secrets, its sinks, and what waits or is parked.
+// Package report reads the state of pawl: the sources with their secrets, the sinks, and the events that wait or are
+// parked.
 package report
 
 import (
@@ -10,73 +11,61 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
-	"github.com/pawlhq/pawl/workflows"
 )
 
-// Unconsumed returns the names of the sources without a consumer: no flow is for a type that they take, and they
-// relay to no consumer.
-func Unconsumed(cfg *config.Config) (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
-		s := cfg.Sources[name]
-		hasFlow := func(eventType string) bool { return len(s.Events) == 0 || slices.Contains(s.Events, eventType) }
-		if len(s.Relay) == 0 && !slices.ContainsFunc(workflows.Types(s.Provider), hasFlow) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// Source is the state of a source, as in `pawl sources`.
+// Source is the state of a source, as `pawl sources` shows it.
 type Source struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
-	// Mode is empty if the source accepts both modes and the provider's events contain the mode.
+	// Mode is empty if the source accepts both modes and each event contains its mode.
 	Mode string `json:"mode"`
 	Path string `json:"path"`
-	// URL omits the user and the query, because they may contain secrets.
+	// URL does not contain the user and the query, because they may be secrets.
 	URL string `json:"url,omitempty"`
 	// Events is the configured list of event types. Empty means every type that has a flow.
-	Events  []string `json:"events"`
-	Relay   []string `json:"relay"`
-	Secrets []Secret `json:"secrets"`
-	// Paused describes a pause: its start, person and reason. It is empty if the source is not paused. Waiting counts
-	// the events that wait for its end.
+	Events []string `json:"events"`
+	// Destinations lists the destinations of its events.
+	Destinations []string `json:"destinations"`
+	Secrets      []Secret `json:"secrets"`
+	// Paused describes when the source was paused, by whom and why. It is empty if the source is not paused. Waiting is
+	// the number of events that wait for the end of the pause.
 	Paused  string `json:"paused,omitempty"`
 	Waiting int    `json:"waiting"`
-	// LastHour counts the accepted deliveries of the last full hour, and LastDay those in the last 24 hours.
+	// LastHour is the number of deliveries that were accepted in the last full hour, LastDay in the last 24 hours.
 	LastHour int64 `json:"last_hour"`
 	LastDay  int64 `json:"last_day"`
-	// Refused counts the rejected deliveries since the start of yesterday (UTC) by class.
+	// Refused is the number of deliveries that were rejected since the start of yesterday (UTC), by class.
 	Refused map[string]int64 `json:"refused"`
-	// Ends is when the last secret expires, or null if one does not expire. Silent is set if fewer deliveries than
-	// expected arrive.
-	Ends   *time.Time `json:"ends"`
+	// Ends is when the last secret expires. It is null if a secret does not expire. Silent is set if the source
+	// delivers less than expected.
+	Ends   *time.Time `json:"secrets_expire_at"`
 	Silent string     `json:"silent,omitempty"`
 }
 
-// Secret describes a secret by its label and never contains its value.
+// Secret describes a secret. It contains the label of the secret, and never its value.
 type Secret struct {
 	Label     string     `json:"label"`
 	NotBefore *time.Time `json:"not_before"`
 	NotAfter  *time.Time `json:"not_after"`
 	Active    bool       `json:"active"`
-	// Uses counts the uses in the 90 days before LastUsed.
+	// Uses is the number of uses in the 90 days before LastUsed.
 	Uses     int64      `json:"uses"`
-	LastUsed *time.Time `json:"last_used"`
-	// SafeToRemove is set if no sender uses the secret any more. Verdict is the reason for either value.
+	LastUsed *time.Time `json:"last_used_at"`
+	// SafeToRemove is set if no sender uses the secret any more. Verdict is the reason why it is set or not set.
 	SafeToRemove bool   `json:"safe_to_remove"`
 	Verdict      string `json:"verdict"`
 }
 
-// UnusedFor is the time after which a replaced secret counts as unused. It is twice the retry period of most providers,
-// and longer than the 24 hours in which Stripe signs with an old secret.
+// UnusedFor is how long a replaced secret must be unused before it is safe to remove. It is twice as long as most
+// providers retry. It is also longer than the 24 hours for which Stripe continues to sign with an old secret.
 const UnusedFor = 7 * 24 * time.Hour
 
-// Sources returns the configured sources with the use of each secret.
+// Sources returns the configured sources with the uses of each secret.
 func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused time.Duration) []Source {
 	reports := []Source{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
@@ -90,7 +79,8 @@ func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused
 		r := Source{
 			Name: name, Provider: s.Provider, Mode: string(s.Mode), Path: "/hooks/" + name,
 			URL:    rejected.ShownURL(s.URL),
-			Events: append([]string{}, s.Events...), Relay: append([]string{}, s.Relay...), Secrets: []Secret{},
+			Events: append([]string{}, s.Events...), Secrets: []Secret{},
+			Destinations: append([]string{}, cfg.DestinationsOf(name)...),
 		}
 		for _, secret := range s.Secrets {
 			r.Secrets = append(r.Secrets, secretOf(secret, s.Secrets, used, now, unused))
@@ -103,8 +93,8 @@ func Sources(cfg *config.Config, uses []receipt.SecretUse, now time.Time, unused
 	return reports
 }
 
-// ReadSources returns the configured sources with their traffic. unused is the time after which a replaced secret
-// counts as unused, usually [UnusedFor].
+// ReadSources returns the configured sources with their traffic. unused is how long a replaced secret must be unused
+// before it is safe to remove, usually [UnusedFor].
 func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unused time.Duration) ([]Source, error) {
 	uses, err := receipt.NewReader(db).SecretUses(ctx)
 	if err != nil {
@@ -129,7 +119,8 @@ func ReadSources(ctx context.Context, cfg *config.Config, db *pgxpool.Pool, unus
 	return reports, readTraffic(ctx, reports, cfg, db)
 }
 
-// readTraffic adds to each source its deliveries, its silence, and the end of its last secret.
+// readTraffic adds to each source the number of its deliveries, whether it has fallen silent, and when its last secret
+// expires.
 func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *pgxpool.Pool) error {
 	names := slices.Collect(maps.Keys(cfg.Sources))
 	traffic, err := receipt.ReadTraffic(ctx, db, names)
@@ -137,7 +128,7 @@ func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *
 		return err
 	}
 	silent, err := receipt.Silent(ctx, db, names)
-	ends := SecretEnds(cfg)
+	ends := condition.SecretEnds(cfg)
 	for i := range reports {
 		r := &reports[i]
 		for _, t := range traffic {
@@ -155,7 +146,7 @@ func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *
 	return err
 }
 
-// fetched lists the keys that a source without configured secrets has used. Its provider publishes them.
+// fetched lists the used keys of a source without configured secrets, because its provider publishes the keys.
 func fetched(used map[string]receipt.SecretUse) []Secret {
 	reports := []Secret{}
 	for _, label := range slices.Sorted(maps.Keys(used)) {
@@ -203,7 +194,8 @@ func secretOf(s config.Secret, all []config.Secret, used map[string]receipt.Secr
 		r.SafeToRemove, r.Verdict = true,
 			fmt.Sprintf("safe to remove: not used since %s, and %s is", Day(u.LastUsed), successor)
 	default:
-		// It may be the next secret, which the provider does not use yet. The time of its configuration is unknown.
+		// It may be the next secret, which the provider does not use yet. pawl does not know since when it is
+		// configured.
 		r.Verdict = "never used: keep it if the provider is about to sign with it"
 	}
 	return r

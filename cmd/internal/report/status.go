@@ -2,10 +2,12 @@ package report
 
 import (
 	"context"
+	"slices"
+	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
-	"github.com/pawlhq/pawl/schema/billing/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/pending"
@@ -13,29 +15,35 @@ import (
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// Status summarizes the current problems and the current work.
+// Status summarizes the current problems and the work in progress.
 type Status struct {
+	// Conditions lists the current problems, most severe first.
+	Conditions []Condition `json:"conditions"`
 	*timeline.Backlog
 	Sinks []Sink `json:"sinks"`
 	// Pending lists the decisions that wait for a second person.
 	Pending []pending.Decision `json:"pending"`
-	// Effects lists the start of effects by mode, and Withheld counts the withheld effects.
+	// Effects is the start of effects by mode. Withheld counts the effects that are withheld.
 	Effects  []withheld.From `json:"effects"`
 	Withheld []withheld.Sum  `json:"withheld"`
-	// Tasks counts the open tasks of people.
-	Tasks []account.Count `json:"tasks"`
-	// Notices lists the current notifications.
-	Notices []notice.Notice `json:"notices"`
-	// Concerns lists the problems that no event shows.
-	Concerns []Concern `json:"concerns"`
-	// Jobs lists the running and paused jobs.
+	// Jobs lists the jobs that run or are paused.
 	Jobs []job.Job `json:"jobs"`
 }
 
+// Condition is a current problem.
+type Condition struct {
+	notice.Condition
+	// NotifiedAt is when people were last notified of the problem. It is null if no one was notified.
+	NotifiedAt *time.Time `json:"notified_at"`
+}
+
 // ReadStatus returns the current status.
-func ReadStatus(ctx context.Context, cfg *config.Config, o *operator.Operator) (*Status, error) {
+func ReadStatus(ctx context.Context, cfg *config.Config, o *decide.Operator) (*Status, error) {
 	r := new(Status)
 	var err error
+	if r.Conditions, err = Conditions(ctx, cfg, o); err != nil {
+		return nil, err
+	}
 	if r.Backlog, err = timeline.ReadBacklog(ctx, o.DB); err != nil {
 		return nil, err
 	}
@@ -51,15 +59,38 @@ func ReadStatus(ctx context.Context, cfg *config.Config, o *operator.Operator) (
 	if r.Withheld, err = withheld.Sums(ctx, o.DB); err != nil {
 		return nil, err
 	}
-	if r.Jobs, err = job.New(o.DB).Open(ctx); err != nil {
-		return nil, err
-	}
-	if r.Tasks, err = account.CountTasks(ctx, o.DB, false); err != nil {
-		return nil, err
-	}
-	if r.Notices, err = notice.New(o.DB).Now(ctx); err != nil {
-		return nil, err
-	}
-	r.Concerns, err = Concerns(ctx, cfg, o, r.Waiting)
+	r.Jobs, err = job.New(o.DB).Open(ctx)
 	return r, err
+}
+
+// severities lists the severities, the most severe first.
+var severities = []notice.Severity{notice.Page, notice.Ticket, notice.Info}
+
+// Conditions returns the current problems, the most severe first.
+func Conditions(ctx context.Context, cfg *config.Config, o *decide.Operator) ([]Condition, error) {
+	found, err := condition.Reader{Operator: o, Config: cfg}.ReadAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	notices, err := notice.New(o.DB).Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Condition{}
+	for _, n := range notices { // only a worker verifies the audit trail, so read this condition from the notifications
+		if n.Kind() == condition.Audit {
+			found = append(found, n.Condition)
+		}
+	}
+	for _, c := range found {
+		shown := Condition{Condition: c}
+		if i := slices.IndexFunc(notices, func(n notice.Notice) bool { return n.Name == c.Name }); i >= 0 {
+			shown.NotifiedAt, shown.Since = notices[i].Told, notices[i].Since
+		}
+		list = append(list, shown)
+	}
+	slices.SortStableFunc(list, func(a, b Condition) int {
+		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
+	})
+	return list, nil
 }

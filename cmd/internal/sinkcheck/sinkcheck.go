@@ -1,8 +1,8 @@
-// Package sinkcheck checks, before the first customer pays, that the systems around pawl can be reached, authenticate
-// pawl, and do a key once.
+// Package sinkcheck checks the systems that pawl calls before the first customer pays. It checks that they can be
+// reached, that they authenticate pawl, and that they do an effect only once per idempotency key.
 //
-// Its requests are about the account [Account], and have the header Pawl-Check: true. A sink that supports the header
-// stores the key as usual, and changes and books nothing.
+// Its requests are about the account [Account] and have the header Pawl-Check: true. A sink that supports this header
+// stores the key as usual, but changes and books nothing.
 package sinkcheck
 
 import (
@@ -21,43 +21,45 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/notice"
 )
 
-// Account is the account of all checks.
+// Account is the account in all requests of a check.
 const Account = "pawl-check"
 
-// Header marks a request that changes nothing.
+// Header marks a request that must change nothing.
 const Header = "Pawl-Check"
 
-// Finding is the result of one check of a sink.
+// Finding is the result of one check at one sink.
 type Finding struct {
-	// Sink has the suffix ":live" or ":test" if the sink is per mode. The name of a subscriber begins with
-	// "subscribers:", of a consumer with "consumers:".
+	// Sink is the name of the sink. It ends with ":live" or ":test" if the sink is configured per mode. The name of a
+	// destination begins with "destinations:".
 	Sink string `json:"sink"`
-	// Check is "reach", "token", "repeat" (the same key twice), "conflict" (a key with another body) or "strangers"
-	// (a wrong token).
+	// Check is "reach" (the sink responds), "token" (it accepts pawl), "repeat" (the same key twice), "conflict" (a key
+	// with another body) or "strangers" (a wrong token).
 	Check string `json:"check"`
-	// Result is "ok", "fails" for a fault, or "note" for a result that is unknown or may be intended.
+	// Result is "ok", "fails" for a fault, or "note" if the result is unknown or may be intended.
 	Result string `json:"result"`
-	// Found describes the behaviour of the sink. Do is the action to take, or "".
+	// Found describes the behaviour of the sink. Do is the recommended action, or "".
 	Found string `json:"found"`
 	Do    string `json:"do"`
 }
 
-// The results.
+// The results of a check.
 const (
 	OK    = "ok"
 	Fails = "fails"
 	Note  = "note"
 )
 
-// Plan describes a check before it runs.
+// Plan describes a check that has not run yet.
 type Plan struct {
 	Sink string
-	// Stays describes the data that a sink without support for the header stores; "" for nothing.
+	// Stays describes the data that remains in a sink that ignores the header. It is "" if nothing remains.
 	Stays string
 	run   func(context.Context) []Finding
 }
@@ -65,49 +67,45 @@ type Plan struct {
 // Run runs the check.
 func (p Plan) Run(ctx context.Context) []Finding { return p.run(ctx) }
 
-// Plans lists the checks of all configured sinks and consumers.
+// Plans returns the checks of all configured sinks and destinations.
 func Plans(c *config.Config) (plans []Plan) {
-	client, now := activities.NewHTTPClient(), time.Now()
+	client, now := httpcall.NewClient(), time.Now()
 	for _, s := range c.Served() {
-		switch {
-		case s.Sink.HTTP != nil:
-			of := samples[s.Sink.Name]
+		switch t := s.Target; {
+		case t.HTTP != nil:
+			of := samples[t.Name]
 			k := keyed{
-				name: s.Name, key: s.Sink.Key, endpoint: s.Sink.HTTP.Modes()[s.Mode], timeout: s.Sink.Timeout,
-				client:  client,
+				name: s.Name, key: t.Key, endpoint: t.HTTP.Modes()[s.Mode].Endpoint, timeout: t.Timeout, client: client,
 				request: of.request(s.Mode, now, 0), other: of.request(s.Mode, now, 1),
 			}
 			plans = append(plans, Plan{Sink: s.Name, Stays: of.stays, run: k.check})
-		case s.Sink.Email != nil:
+		case t.Email != nil:
 			plans = append(plans,
-				Plan{Sink: s.Name, run: mailCheck(s.Name, s.Sink.Email.Modes()[s.Mode], s.Sink.Timeout)})
-		case s.Sink.Notify != nil:
+				Plan{Sink: s.Name, run: mailCheck(s.Name, t.Email.Modes()[s.Mode].MailServer, t.Timeout)})
+		case t.Notify != nil:
 			plans = append(plans, Plan{Sink: s.Name, Stays: "a message that is a test", run: notifyCheck(c, s, now)})
 		default:
-			run := consumerCheck(client, s, now)
-			plans = append(plans, Plan{Sink: s.Name, Stays: "an event of type pawl.check", run: run})
+			plans = append(plans, Plan{Sink: s.Name, Stays: "an event of type pawl.check",
+				run: destinationCheck(client, t, now)})
 		}
-	}
-	for _, s := range c.Sinks.Subscribers {
-		plans = append(plans, Plan{Sink: "subscribers:" + s.Name, Stays: "an event of type pawl.check",
-			run: subscriberCheck(client, s, now)})
 	}
 	return plans
 }
 
 // sample is the test request for an API with idempotency keys.
 type sample struct {
-	// stays describes the data that an API without support for the header stores.
+	// stays describes the data that remains in an API that ignores the header.
 	stays string
-	// request is about [Account]. Requests with different numbers have different bodies.
+	// request returns a request about [Account]. Requests with different numbers have different bodies.
 	request func(mode string, now time.Time, number int64) activities.Request
 }
 
-// samples has each API of the configuration, by its name.
+// samples contains a test request for each kind of API, by the name in the configuration.
 var samples = map[string]sample{
 	"workspaces": {"a workspace " + Account + " that is released",
 		func(mode string, now time.Time, number int64) activities.Request {
-			// A released workspace is not needed. Versions grow with the time, so that a later check is newer.
+			// The workspace is in the state suspended, which needs no release. The version grows with the time, so that
+			// a later check is not rejected as outdated.
 			return activities.Workspace{
 				Account: Account, Mode: mode, State: "released", Features: []string{}, Quantity: number,
 				Version: now.Unix(),
@@ -123,17 +121,17 @@ var samples = map[string]sample{
 		}},
 }
 
-// keyed is an API with idempotency keys.
+// keyed checks an API with idempotency keys.
 type keyed struct {
 	name, key string // the name of the sink, and its key in the configuration
 	endpoint  config.Endpoint
 	timeout   time.Duration
 	client    *http.Client
-	// request is sent first, and then other under the same key, which must be rejected.
+	// request is sent first. other is then sent with the same key, and must be rejected.
 	request, other activities.Request
 }
 
-// answer is the answer to a request.
+// answer is the response to a request.
 type answer struct {
 	status int
 	body   []byte
@@ -196,8 +194,8 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	return found
 }
 
-// strangers sends the same request with a wrong token. A sink that accepts it does nothing new, because the key is
-// known.
+// strangers sends the same request with a wrong token. A sink that accepts the token does nothing new, because it
+// already knows the key.
 func (k keyed) strangers(ctx context.Context, key string) Finding {
 	f := Finding{Sink: k.name, Check: "strangers", Result: Note}
 	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request)
@@ -227,7 +225,7 @@ func (k keyed) send(ctx context.Context, key, token string, r activities.Request
 	return send(ctx, k.client, k.timeout, k.request.Method, k.endpoint.URL+k.request.Path, header, body)
 }
 
-// send makes one request with the check header. Its error contains only the host.
+// send sends one request with the check header. Its error contains only the host of the URL.
 func send(ctx context.Context, client *http.Client, timeout time.Duration, method, to string, header map[string]string,
 	body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -259,7 +257,7 @@ func mailCheck(name string, m config.MailServer, timeout time.Duration) func(con
 	return func(ctx context.Context) []Finding {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		mailer := &activities.Mailer{Address: m.Address, TLS: activities.TLSMode(m.TLS), Username: m.Username,
+		mailer := &smtp.Client{Address: m.Address, TLS: smtp.TLSMode(m.TLS), Username: m.Username,
 			Password: m.Password.Value()}
 		if err := mailer.Check(ctx, m.From); err != nil {
 			return []Finding{{Sink: name, Check: "reach", Result: Fails, Found: err.Error(),
@@ -275,71 +273,76 @@ func mailCheck(name string, m config.MailServer, timeout time.Duration) func(con
 
 func notifyCheck(c *config.Config, s config.Served, now time.Time) func(context.Context) []Finding {
 	test := notice.Message{Key: "notice:" + Account + ":" + now.UTC().Format(time.RFC3339Nano), At: now.UTC(),
-		Cause: notice.Cause{Name: Account, Severity: notice.Ticket, What: "a test: pawl sends you notifications here",
-			Since: now.UTC(), Command: "status", Runbook: "notifications"}}
+		Condition: notice.Condition{Name: Account, Severity: notice.Ticket, Since: now.UTC(),
+			Message: "a test: pawl sends you notifications here", Command: "status", Runbook: "notifications"}}
 	return func(ctx context.Context) []Finding {
-		ctx, cancel := context.WithTimeout(ctx, s.Sink.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, s.Target.Timeout)
 		defer cancel()
 		sinks := process.NotifySinks(c)
 		i := slices.IndexFunc(sinks, func(n process.NotifySink) bool { return n.Name == s.Name })
 		if err := sinks[i].Tell(ctx, test); err != nil {
 			return []Finding{{Sink: s.Name, Check: "reach", Result: Fails, Found: err.Error(),
-				Do: "check " + s.Sink.Key + ", and the network between"}}
+				Do: "check " + s.Target.Key + ", and the network between"}}
 		}
 		return []Finding{{Sink: s.Name, Check: "reach", Result: OK, Found: "took a test message"}}
 	}
 }
 
-func subscriberCheck(client *http.Client, s config.Subscriber, now time.Time) func(context.Context) []Finding {
-	header := map[string]string{
+// destinationCheck sends one test event for each form of event that the destination receives.
+func destinationCheck(client *http.Client, t config.Target, now time.Time) func(context.Context) []Finding {
+	d := t.Destination
+	relayed := map[string]string{"Pawl-Account": Account, "Pawl-Event-Type": "pawl.check", "Pawl-Mode": "test"}
+	own := map[string]string{
 		"Ce-Specversion": "1.0", "Ce-Id": uuidOf(now), "Ce-Source": "/pawl/test", "Ce-Type": "pawl.check",
 		"Ce-Subject": Account, "Ce-Time": now.UTC().Format(time.RFC3339),
-		"Content-Type": "application/json",
 	}
-	if token := s.Token.Value(); token != "" {
-		header["Authorization"] = "Bearer " + token
-	}
-	body := []byte(`{"account":"` + Account + `","mode":"test"}`)
-	return taken(client, "subscribers:"+s.Name, "sinks.subscribers[].url of "+s.Name, "its token", s.URL, s.Timeout,
-		func() (map[string]string, []byte) { return header, body })
-}
-
-func consumerCheck(client *http.Client, s config.Served, now time.Time) func(context.Context) []Finding {
-	body := []byte(`{"type":"pawl.check","account":"` + Account + `"}`)
-	c := s.Sink.Consumer
-	return taken(client, s.Name, s.Sink.Key+".url", "its secrets", c.URL, c.Timeout,
-		func() (map[string]string, []byte) {
-			signed := http.Header{}
-			activities.SignStandard(signed, c.Keys(), Account+"_"+strconv.FormatInt(now.UnixNano(), 36), time.Now(),
-				body)
-			header := map[string]string{"Content-Type": "application/json", "Pawl-Account": Account,
-				"Pawl-Event-Type": "pawl.check", "Pawl-Mode": "test"}
-			for key := range signed {
-				header[key] = signed.Get(key)
+	check := func(kind map[string]string, id, body string) func(context.Context) []Finding {
+		return taken(client, t, func() (map[string]string, []byte) {
+			header := httpcall.Header("", d.Token.Value())
+			if len(d.Secrets) > 0 {
+				activities.SignStandard(header, d.Keys(), id, time.Now(), []byte(body))
 			}
-			return header, body
+			sent := map[string]string{}
+			for key := range header {
+				sent[key] = header.Get(key)
+			}
+			maps.Copy(sent, kind)
+			return sent, []byte(body)
 		})
+	}
+	return func(ctx context.Context) (found []Finding) {
+		if len(d.Sources) > 0 {
+			found = check(relayed, Account+"_"+strconv.FormatInt(now.UnixNano(), 36),
+				`{"type":"pawl.check","account":"`+Account+`"}`)(ctx)
+		}
+		if len(d.Events) > 0 {
+			found = append(found, check(own, own["Ce-Id"], `{"account":"`+Account+`","mode":"test"}`)(ctx)...)
+		}
+		return found
+	}
 }
 
-// taken checks a receiver that deduplicates by event ID: it sends an event twice, and can only check that both get a
-// 2xx.
-func taken(client *http.Client, name, where, known, to string, timeout time.Duration,
-	fresh func() (map[string]string, []byte)) func(context.Context) []Finding {
+// taken checks a receiver that ignores repeated event IDs. It sends an event twice. It can only check that both
+// requests get a 2xx.
+func taken(client *http.Client, t config.Target, fresh func() (map[string]string, []byte)) func(
+	context.Context) []Finding {
+	where := t.Key + ".url"
 	do := map[string]string{"reach": "check " + where + ", and answer 2xx to types that are not known",
 		"repeat": "answer 2xx to a repeat, too, and drop it by its ID"}
 	return func(ctx context.Context) (found []Finding) {
 		find := func(check, result, what, do string) {
-			found = append(found, Finding{Sink: name, Check: check, Result: result, Found: what, Do: do})
+			found = append(found, Finding{Sink: t.Name, Check: check, Result: result, Found: what, Do: do})
 		}
 		for _, check := range []string{"reach", "repeat"} {
 			header, body := fresh()
-			got, err := send(ctx, client, timeout, http.MethodPost, to, header, body)
+			got, err := send(ctx, client, t.Timeout, http.MethodPost, t.Destination.URL, header, body)
 			switch {
 			case err != nil:
 				find(check, Fails, err.Error(), "check "+where)
 				return found
 			case got.status == http.StatusUnauthorized || got.status == http.StatusForbidden:
-				find(check, Fails, fmt.Sprintf("answered %d: pawl is not let in", got.status), "check "+known)
+				find(check, Fails, fmt.Sprintf("answered %d: pawl is not let in", got.status),
+					"check its secrets and its token")
 				return found
 			case got.status/100 != 2:
 				find(check, Fails, fmt.Sprintf("answered %d: no event would be taken", got.status), do[check])
@@ -351,7 +354,7 @@ func taken(client *http.Client, name, where, known, to string, timeout time.Dura
 	}
 }
 
-// uuidOf returns an event ID for the time of the check.
+// uuidOf returns an event ID that contains the time of the check.
 func uuidOf(now time.Time) string {
 	return fmt.Sprintf("00000000-0000-4000-8000-%012x", now.UnixMilli()&0xffffffffffff)
 }

@@ -9,9 +9,10 @@ import (
 // Each API of the configuration can be checked.
 func TestSamples_EachAPI(t *testing.T) {
 	t.Parallel()
-	for _, s := range new(config.Config).AllSinks() {
+	cfg := &config.Config{Sinks: config.Sinks{"workspaces": {}, "finance": {}, "email": {}}}
+	for _, s := range cfg.Targets() {
 		if _, written := samples[s.Name]; s.HTTP != nil && !written {
-			t.Errorf("nothing says what a check sends to %s", s.Name)
+			t.Errorf("no check is defined for %s", s.Name)
 		}
 	}
 }

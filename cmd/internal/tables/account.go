@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/money"
 )
 
-// Account returns an account in parts: its access and the reason, its objects, and its tasks.
+// Account returns an account as several tables: its access with the reason, its objects, and its tasks.
 func Account(acc *account.Account) [][][]string {
 	head := [][]string{{"account", acc.ID + " (" + acc.Mode + ")"}}
 	if acc.Customer != "" {
@@ -28,7 +28,7 @@ func Account(acc *account.Account) [][][]string {
 	if acc.Access.Held {
 		label = "held back"
 	}
-	for _, why := range operator.Reasons(acc, time.Now(), output.Date) {
+	for _, why := range accounts.Reasons(acc, time.Now(), output.Date) {
 		says := why.Object + " " + why.Says
 		if why.Event != "" {
 			says += ", by " + why.Event
@@ -60,7 +60,7 @@ func usesOf(x account.Access) string {
 	if x.Plan == "" {
 		return x.State
 	}
-	return x.State + ": " + operator.Uses(x.Plan, x.Quantity)
+	return x.State + ": " + accounts.Uses(x.Plan, x.Quantity)
 }
 
 func accessOf(x account.Access) string {
@@ -74,12 +74,12 @@ func accessOf(x account.Access) string {
 	return fmt.Sprintf("%s (version %d)", text, x.Version)
 }
 
-// plan returns a plan with its quantity, or "".
+// plan returns a plan with its number of seats, or "".
 func plan(plan string, quantity int64) string {
 	if plan == "" {
 		return ""
 	}
-	return operator.Uses(plan, quantity)
+	return accounts.Uses(plan, quantity)
 }
 
 func workspaceOf(acc *account.Account) string {
@@ -89,7 +89,7 @@ func workspaceOf(acc *account.Account) string {
 	}
 	text := w.State
 	if w.Plan != "" {
-		text += ": " + operator.Uses(w.Plan, w.Quantity)
+		text += ": " + accounts.Uses(w.Plan, w.Quantity)
 	}
 	text += fmt.Sprintf(" (version %d, since %s)", w.Version, output.Time(w.UpdatedAt))
 	if w.Version < acc.Access.Version {
@@ -125,7 +125,7 @@ func invoices(acc *account.Account) [][]string {
 	rows := output.Rows("INVOICE|NUMBER|STATUS|DUE|PAID|NOTE|BY", acc.Invoices, func(i account.Invoice) []any {
 		var notes []string
 		if i.Refunded > 0 {
-			notes = append(notes, stripe.Money(i.Refunded, i.Currency)+" refunded")
+			notes = append(notes, money.Format(i.Refunded, i.Currency)+" refunded")
 		}
 		if i.Stuck != "" {
 			notes = append(notes, "cannot be finalized: "+i.Stuck)
@@ -136,7 +136,7 @@ func invoices(acc *account.Account) [][]string {
 		if i.PaidAt == nil && i.NextAttempt != nil {
 			notes = append(notes, "next "+output.Date(i.NextAttempt))
 		}
-		return []any{i.ID, i.Number, i.Status, stripe.Money(i.Due, i.Currency), i.PaidAt, strings.Join(notes, "; "),
+		return []any{i.ID, i.Number, i.Status, money.Format(i.Due, i.Currency), i.PaidAt, strings.Join(notes, "; "),
 			i.Because}
 	})
 	if acc.MoreInvoices {
@@ -147,14 +147,14 @@ func invoices(acc *account.Account) [][]string {
 
 func entries(entries []account.Entry) [][]string {
 	return output.Rows("BOOKED|ENTRY|OBJECT|AMOUNT|REFERENCE", entries, func(e account.Entry) []any {
-		return []any{e.At, e.Kind, e.Object, stripe.Money(e.Amount, e.Currency), e.Reference}
+		return []any{e.At, e.Kind, e.Object, money.Format(e.Amount, e.Currency), e.Reference}
 	})
 }
 
 func claims(claims []account.Claim) [][]string {
 	return output.Rows("CLAIM|KIND|STATUS|INVOICE|AMOUNT", claims, func(c account.Claim) []any {
 		return []any{c.ID, strings.ReplaceAll(c.Kind, "_", " "), c.Status, c.Invoice,
-			stripe.Money(c.Amount, c.Currency)}
+			money.Format(c.Amount, c.Currency)}
 	})
 }
 
@@ -170,11 +170,9 @@ func due(due []account.Due) [][]string {
 			fold.DueSettle:  "opens a task if it is not confirmed as active",
 			fold.DueBook:    "books the payment, refund or dispute, unless it is booked",
 			fold.DueKeep:    "opens a task to release the workspace",
-			fold.DueHold:    "updates the workspace after a hold, or its end",
+			fold.DueHold:    "updates the workspace after a hold began or ended",
 			fold.DueRefold:  "updates the workspace after a recomputation",
 			fold.DueChanged: "sends the e-mail about the changed access",
-			fold.DueEnded:   "sends the e-mail that access has ended",
-			fold.DueTaken:   "sends the e-mail that access was withdrawn",
 		}[d.Why]
 		return []any{&d.At, what, d.Object, d.Event}
 	})

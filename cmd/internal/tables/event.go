@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // EventHead returns the identity and state of an event.
-func EventHead(e *operator.Evidence, page string) [][]string {
+func EventHead(e *event.Evidence, page string) [][]string {
 	r := e.Receipt
 	head := [][]string{
 		{"event", r.EventID + "  " + r.Type},
@@ -42,8 +42,8 @@ func EventHead(e *operator.Evidence, page string) [][]string {
 	return head
 }
 
-// Received returns when the event arrived, how often it was tried, and when the next attempt is.
-func Received(e *operator.Evidence) [][]string {
+// Received returns when the event arrived, how often its effects were attempted, and when the next attempt is.
+func Received(e *event.Evidence) [][]string {
 	first := e.Receipt.ReceivedAt
 	if len(e.Deliveries) > 0 {
 		first = e.Deliveries[0].ReceivedAt
@@ -67,7 +67,7 @@ func Received(e *operator.Evidence) [][]string {
 		{"next", whenNext(e.Next)},
 	}
 	for _, try := range e.Next.Tries {
-		if len(e.Next.Tries) > 1 || e.Next.At == nil || try.At == nil { // otherwise the next step shows it
+		if len(e.Next.Tries) > 1 || e.Next.At == nil || try.At == nil { // otherwise the next step contains it
 			rows = append(rows, []string{"", tryLine(try)})
 		}
 	}
@@ -76,14 +76,14 @@ func Received(e *operator.Evidence) [][]string {
 	}
 	for i, due := range e.Next.Due {
 		if i == 0 && e.Next.At != nil && due.At.Equal(*e.Next.At) {
-			continue // the next step shows it
+			continue // the next step contains it
 		}
 		rows = append(rows, []string{"the clock", output.Time(due.At) + ": " + due.String()})
 	}
 	return rows
 }
 
-func whenNext(n operator.Next) string {
+func whenNext(n event.Next) string {
 	if n.At == nil {
 		return n.Says
 	}
@@ -94,7 +94,7 @@ func whenNext(n operator.Next) string {
 	return text + ": " + n.Says
 }
 
-func tryLine(t operator.Try) string {
+func tryLine(t event.Try) string {
 	text := fmt.Sprintf("%s: attempt %d", t.Key, t.Attempt)
 	switch {
 	case t.Paused:
@@ -108,7 +108,7 @@ func tryLine(t operator.Try) string {
 }
 
 // Done returns the effects in a final state.
-func Done(e *operator.Evidence) [][]string {
+func Done(e *event.Evidence) [][]string {
 	rows := [][]string{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if atRest(f.State) {
@@ -125,8 +125,8 @@ func atRest(state string) bool {
 	return state == "done" || state == "skipped" || state == "compensated"
 }
 
-// Undone returns the effects that are not done: pending, uncertain, or not begun.
-func Undone(e *operator.Evidence) [][]string {
+// Undone returns the effects that are not in a final state: pending, uncertain or not begun.
+func Undone(e *event.Evidence) [][]string {
 	rows := [][]string{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if !atRest(f.State) {
@@ -146,17 +146,17 @@ func Undone(e *operator.Evidence) [][]string {
 	return rows
 }
 
-// stateNow returns an effect's state, and for a failed effect whether it is retried automatically.
-func stateNow(f timeline.Effect, n operator.Next) string {
-	if f.State == "failed" && slices.ContainsFunc(n.Tries, func(t operator.Try) bool { return t.Key == f.Key }) {
+// stateNow returns the state of an effect. For a failed effect it adds whether pawl retries it.
+func stateNow(f timeline.Effect, n event.Next) string {
+	if f.State == "failed" && slices.ContainsFunc(n.Tries, func(t event.Try) bool { return t.Key == f.Key }) {
 		return "tried again"
 	}
 	return f.State
 }
 
-// AskedFor returns the decisions of people, in pawl or in Temporal, with person and reason, and whether a replay would
-// be safe.
-func AskedFor(e *operator.Evidence) [][]string {
+// AskedFor returns the decisions of people with person and reason, including actions in Temporal. It adds whether a
+// replay would be safe.
+func AskedFor(e *event.Evidence) [][]string {
 	rows := [][]string{}
 	for _, s := range e.Timeline {
 		if what, asked := AskedOf(s); asked {
@@ -169,7 +169,7 @@ func AskedFor(e *operator.Evidence) [][]string {
 	return append(rows, []string{"replay safe?", e.Replay.Says})
 }
 
-// AskedOf returns the action of a person, or false for an automatic step.
+// AskedOf returns the action that a person took in a step. It returns false for an automatic step.
 func AskedOf(s timeline.Entry) (what string, asked bool) {
 	if what, asked = strings.CutPrefix(s.What, "operator-"); asked {
 		return what, true
@@ -181,14 +181,14 @@ func AskedOf(s timeline.Entry) (what string, asked bool) {
 	return "", false
 }
 
-// bytesOf describes the stored bytes: an event may have arrived through several sources with different ones.
+// bytesOf describes which bytes are stored, because several sources may have delivered the event with different bytes.
 func bytesOf(e *timeline.Event) string {
 	d := e.Counts()
 	signed := ""
 	switch d.SecretLabel {
 	case "":
 	case receipt.ByAPI:
-		signed = ", shown by the provider's API and not signed"
+		signed = ", read from the provider's API and not signed"
 	default:
 		signed = ", signed with " + d.SecretLabel
 	}
@@ -198,7 +198,7 @@ func bytesOf(e *timeline.Event) string {
 	return "as delivered to " + d.Source + " at " + output.Time(d.ReceivedAt) + signed
 }
 
-// EffectNote explains an effect's state: why it is not done, that it may have happened, and which other event has
+// EffectNote explains the state of an effect: why it is not done, whether it may have happened, and which other event
 // claimed it.
 func EffectNote(f timeline.Effect) string {
 	if f.State == "done" && f.SatisfiedBy != "" {
@@ -218,7 +218,7 @@ func EffectNote(f timeline.Effect) string {
 	return strings.Join(notes, "; ")
 }
 
-// Timeline returns the steps of an event, with equal consecutive steps in one row, so that they fit on a screen.
+// Timeline returns the steps of an event. Equal consecutive steps share one row, so that the list stays short.
 func Timeline(entries []timeline.Entry) [][]string {
 	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
 	for i := 0; i < len(entries); {
@@ -236,7 +236,8 @@ func Timeline(entries []timeline.Entry) [][]string {
 	return rows
 }
 
-// about returns an entry's detail, and for a relay its consumer: an event has one relay for each consumer.
+// about returns the detail of an entry. For a relay it adds the destination, because an event has one relay per
+// destination.
 func about(s timeline.Entry) string {
 	rest, relay := strings.CutPrefix(s.Detail, "relay")
 	if !relay || !strings.HasPrefix(s.Key, "relay:") {

@@ -9,36 +9,37 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/notice"
+	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// Amount formats money, or returns "".
+// Amount formats an amount of money. It returns "" for nil.
 func Amount(of *int64, currency string) string {
 	if of == nil {
 		return ""
 	}
-	return stripe.Money(*of, currency)
+	return money.Format(*of, currency)
 }
 
-// Because formats a reason after a status. It removes the status from the beginning of the reason.
+// Because formats a reason to be shown after a status. If the reason starts with the status, it removes the status.
 func Because(status, reason string) string {
 	return output.Because(strings.TrimPrefix(reason, status+": "))
 }
 
 func empty(s string) bool { return s == "" }
 
-// Tasks lists people's tasks.
+// Tasks lists tasks.
 func Tasks(tasks []account.Task) [][]string {
 	return output.Rows("OPEN TASK|OBJECT|ACCOUNT|MODE|AMOUNT|SINCE|DUE BY|EVENT|TAKEN BY|TITLE", tasks,
 		func(t account.Task) []any {
@@ -47,26 +48,26 @@ func Tasks(tasks []account.Task) [][]string {
 		})
 }
 
-// amountOf returns the amount of a task, "" without one.
+// amountOf returns the amount of a task, or "" if the task is not about money.
 func amountOf(t account.Task) string {
 	if t.Currency == "" {
 		return ""
 	}
-	return stripe.Money(t.Amount, t.Currency)
+	return money.Format(t.Amount, t.Currency)
 }
 
-// Unclaimed lists money that is not booked.
-func Unclaimed(found []billing.Money) [][]string {
+// Unassigned lists money that is not booked.
+func Unassigned(found []billing.Money) [][]string {
 	return output.Rows("SINCE|MODE|KIND|ID|AMOUNT|CUSTOMER|WHY", found, func(m billing.Money) []any {
-		return []any{&m.Since, m.Mode, m.Kind, m.ID, stripe.Money(m.Amount, m.Currency), m.Customer, m.Why()}
+		return []any{&m.Since, m.Mode, m.Kind, m.ID, money.Format(m.Amount, m.Currency), m.Customer, m.Why()}
 	})
 }
 
-// Pending lists the decisions that wait for a second person.
+// Pending lists decisions that wait for a second person.
 func Pending(waiting []pending.Decision) [][]string {
 	return output.Rows("WAITS FOR A SECOND PERSON|OF|MONEY|ASKED BY|WHY|UNTIL|PENDING", waiting,
 		func(p pending.Decision) []any {
-			return []any{p.Does(), p.Target, operator.Sums(p.Money), p.AskedBy, p.Why, p.Until, p.ID}
+			return []any{p.Does(), p.Target, decide.Sums(p.Money), p.AskedBy, p.Why, p.Until, p.ID}
 		})
 }
 
@@ -77,33 +78,22 @@ func Jobs(jobs []job.Job) [][]string {
 	})
 }
 
-// Sinks lists sinks and consumers with their state.
+// Sinks lists sinks and destinations with their state.
 func Sinks(sinks []report.Sink) [][]string {
-	return output.Rows("SINK|STATE|SINCE|WAITING|PROBES|PLACES|WHY", sinks, func(r report.Sink) []any {
+	return output.Rows("SINK|STATE|SINCE|WAITING|PROBES|MAX CONCURRENCY|WHY", sinks, func(r report.Sink) []any {
 		since := "-"
 		if r.Since != nil {
 			since = r.Since.UTC().Format(time.RFC3339)
 		}
-		return []any{r.Name, r.State, since, r.Waiting, r.Probes, r.Places, r.Reason}
+		return []any{r.Name, r.State, since, r.Waiting, r.Probes, r.MaxConcurrency, r.Reason}
 	})
 }
 
-// Took lists how long the calls of each sink took. It omits sinks without recent calls.
+// Took lists the duration of calls by sink. It omits sinks without recent calls.
 func Took(sinks []report.Sink) [][]string {
 	called := slices.DeleteFunc(slices.Clone(sinks), func(r report.Sink) bool { return r.Median == nil })
 	return output.Rows("SINK|HALF WITHIN|19 OF 20 WITHIN", called, func(r report.Sink) []any {
 		return []any{r.Name, output.Seconds(*r.Median), output.Seconds(*r.Most)}
-	})
-}
-
-// Notices lists the current notifications.
-func Notices(notices []notice.Notice, now time.Time) [][]string {
-	return output.Rows("PEOPLE ARE TOLD|SEVERITY|FOR|LAST TOLD", notices, func(n notice.Notice) []any {
-		told := "waits for the end of quiet hours"
-		if n.Told != nil {
-			told = output.Age(*n.Told, now) + " ago"
-		}
-		return []any{output.Clean(n.What), n.Severity, output.Age(n.Since, now), told}
 	})
 }
 
@@ -132,12 +122,12 @@ func Accounts(accounts []account.Listed) [][]string {
 		})
 }
 
-// Job returns a job with its progress: its head, and its items.
-func Job(d *operator.JobDetails) [][][]string {
+// Job returns a job as two tables: its progress, and its items.
+func Job(d *jobs.Details) [][][]string {
 	state := cmp.Or(d.StateNote, string(d.State))
 	filter := make([]string, 0, len(d.Filter))
 	for _, name := range slices.Sorted(maps.Keys(d.Filter)) {
-		filter = append(filter, "--"+name+" "+operator.ShellWord(d.Filter[name]))
+		filter = append(filter, "--"+name+" "+decide.ShellWord(d.Filter[name]))
 	}
 	does := d.Action
 	if d.Effect != "" {
@@ -155,7 +145,7 @@ func Job(d *operator.JobDetails) [][][]string {
 		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
 		{"asked for", "by " + by + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
 		{"state", state},
-		{d.Noun() + "s", strconv.Itoa(d.Items) + InBrackets(operator.Sums(d.Money)) +
+		{d.Noun() + "s", strconv.Itoa(d.Items) + InBrackets(decide.Sums(d.Money)) +
 			", at " + fmt.Sprint(d.Rate) + " a second"},
 		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
 			Takes(d.Job))},
@@ -177,7 +167,7 @@ func Job(d *operator.JobDetails) [][][]string {
 	return [][][]string{head, items}
 }
 
-// Takes estimates the remaining time of a running job; it returns "" for any other job.
+// Takes estimates the remaining time of a running job. It returns "" for any other job.
 func Takes(j *job.Job) string {
 	if j.State != job.Running || j.Left() == 0 {
 		return ""
@@ -185,7 +175,7 @@ func Takes(j *job.Job) string {
 	return ", about " + output.Roughly(time.Duration(float64(j.Left())/j.Rate*float64(time.Second)))
 }
 
-// InBrackets returns s in brackets after a space, or "".
+// InBrackets returns s in parentheses after a space, or "" if s is empty.
 func InBrackets(s string) string {
 	if s == "" {
 		return ""
@@ -198,8 +188,8 @@ func Sources(reports []report.Source) [][]string {
 	rows := [][]string{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
 	for _, r := range reports {
 		events := cmp.Or(strings.Join(r.Events, ","), "(all with a flow)")
-		if len(r.Relay) > 0 {
-			events = cmp.Or(strings.Join(r.Events, ","), "(all)") + " → " + strings.Join(r.Relay, ",")
+		if len(r.Destinations) > 0 {
+			events = cmp.Or(strings.Join(r.Events, ","), "(all)") + " → " + strings.Join(r.Destinations, ",")
 		}
 		head := []string{r.Name, r.Provider, cmp.Or(r.Mode, "both"), cmp.Or(r.URL, r.Path), events}
 		if len(r.Secrets) == 0 {
@@ -217,7 +207,7 @@ func Sources(reports []report.Source) [][]string {
 	return rows
 }
 
-// Traffic lists the recent traffic of each source, and when its last secret ends.
+// Traffic lists the recent traffic of each source, and when its last secret expires.
 func Traffic(reports []report.Source) [][]string {
 	return output.Rows("SOURCE|A MINUTE|IN 24 HOURS|REFUSED SINCE YESTERDAY|WAITING|LAST SECRET ENDS|NOTE", reports,
 		func(r report.Source) []any {
@@ -230,17 +220,17 @@ func Traffic(reports []report.Source) [][]string {
 		})
 }
 
-// Meanings lists the billing rules.
-func Meanings(known []billing.Meaning) [][]string {
-	return output.Rows("MEANING|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(m billing.Meaning) []any {
+// RulesVersions lists the versions of the billing rules.
+func RulesVersions(known []billing.RulesVersion) [][]string {
+	return output.Rows("RULES|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(v billing.RulesVersion) []any {
 		state := "proposed"
 		switch {
-		case m.InForce:
-			state = "in force"
-		case m.Since != nil:
-			state = "was in force"
+		case v.Active:
+			state = "active"
+		case v.Since != nil:
+			state = "replaced"
 		}
-		return []any{m.Hash, state, m.Since, m.Who, m.Why, m.ProposedAt, m.ProposedBy}
+		return []any{v.Hash, state, v.Since, v.Who, v.Why, v.ProposedAt, v.ProposedBy}
 	})
 }
 
@@ -251,8 +241,8 @@ func Audit(found []audit.Row) [][]string {
 	})
 }
 
-// TaskHead returns the head of a task.
-func TaskHead(t operator.ShownTask) [][]string {
+// TaskHead returns the fields of a task.
+func TaskHead(t task.Shown) [][]string {
 	head := [][]string{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", t.State},
 		{"title", t.Title}}
 	for _, row := range [][]string{{"account", t.Account}, {"amount", amountOf(t.Task)},
@@ -266,7 +256,7 @@ func TaskHead(t operator.ShownTask) [][]string {
 }
 
 // TaskActions lists the actions of people on a task.
-func TaskActions(t operator.ShownTask) [][]string {
+func TaskActions(t task.Shown) [][]string {
 	return output.Rows("AT|WHO|WHAT|WHY", t.Actions, func(done audit.Row) []any {
 		return []any{done.At, done.Actor, done.Action, done.Reason}
 	})

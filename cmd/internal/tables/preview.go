@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Effects lists the forecasts for the effects of a run.
+// Effects lists the forecast for each effect of a run.
 func Effects(effects []workflows.PreviewedEffect) [][]string {
 	if len(effects) == 0 {
 		return [][]string{{"no effects known yet"}}
@@ -44,18 +46,18 @@ func PreviewNote(e workflows.PreviewedEffect) string {
 	return strings.Join(notes, "; ")
 }
 
-// Totals counts the effects by forecast, with the money of their entries: to be booked, or already booked. Other
-// forecasts have the money that the effects are about.
-func Totals(counts map[workflows.Will]int, money []operator.Sum) string {
+// Totals returns the number of effects by forecast, with their money. For entries it adds up the money to be booked or
+// already booked. For other effects it adds up the money that the effects are about.
+func Totals(counts map[workflows.Will]int, amounts []decide.Sum) string {
 	var parts []string
 	for _, w := range workflows.Wills() {
 		if counts[w] == 0 {
 			continue
 		}
 		var sums []string
-		for _, m := range money {
+		for _, m := range amounts {
 			if m.Will == w {
-				sums = append(sums, stripe.Money(m.Amount, m.Currency))
+				sums = append(sums, money.Format(m.Amount, m.Currency))
 			}
 		}
 		part := fmt.Sprintf("%s: %d", w, counts[w])
@@ -70,11 +72,11 @@ func Totals(counts map[workflows.Will]int, money []operator.Sum) string {
 	return strings.Join(parts, "; ")
 }
 
-// Then describes the end of a previewed decision: the status of the event, and the access of its account if the
-// decision changes facts. For a decision about an account it describes the access alone.
-func Then(p *operator.Preview) string {
+// Then describes the result of a previewed decision: the status of the event, and the access of the account if the
+// decision changes facts. For a decision about an account it describes only the access.
+func Then(p *decide.Preview) string {
 	uses := func(a *fold.Access) string {
-		return a.Account + " may use " + operator.Uses(a.Target.Plan, a.Target.Quantity)
+		return a.Account + " may use " + account.Uses(a.Target.Plan, a.Target.Quantity)
 	}
 	if p.Access != nil {
 		return uses(p.Access)
@@ -93,21 +95,21 @@ func waitsFirst(words string) string {
 	return "waits first: " + words
 }
 
-// books describes the effect of a forecast on an entry's money, if it has one.
+// books describes, by forecast, whether the money of an entry will be booked or is booked already.
 var books = map[workflows.Will]string{
 	workflows.WillStay: "booked ", workflows.WillRun: "books ", workflows.WillRunLater: "books ",
 	workflows.WillRunAndTakeBack: "books ",
 }
 
-// Chosen lists the selected events of a job.
-func Chosen(events []operator.ChosenEvent) [][]string {
-	return output.Rows("EVENT|TYPE|STATUS|REASON|ACCOUNT|AMOUNT", events, func(e operator.ChosenEvent) []any {
+// Chosen lists the events that were selected for a job.
+func Chosen(events []decide.ChosenEvent) [][]string {
+	return output.Rows("EVENT|TYPE|STATUS|REASON|ACCOUNT|AMOUNT", events, func(e decide.ChosenEvent) []any {
 		return []any{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account, Amount(e.Amount, e.Currency)}
 	})
 }
 
-// JobPreview describes the outcome of a job.
-func JobPreview(p *operator.JobPreview) [][]string {
+// JobPreview describes the expected result of a job.
+func JobPreview(p *job.Preview) [][]string {
 	var ends []string
 	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
 		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))

@@ -66,14 +66,15 @@ func TestNew_Twice_RegistriesApart(t *testing.T) {
 	}
 }
 
-// What cannot be measured is told in the log's own form: not parallel, since OpenTelemetry has one handler.
+// An error of a measurement is logged in the log's format. The test is not parallel, because OpenTelemetry has one
+// global handler.
 func TestHandler_GaugeFails_Logged(t *testing.T) {
 	var log strings.Builder
 	tel, err := telemetry.New(slog.New(slog.NewJSONHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = tel.Meter().Int64ObservableGauge("pawl_backlog", metric.WithInt64Callback(func(context.Context, metric.Int64Observer) error {
+	_, err = tel.Meter().Int64ObservableGauge("pawl_dispatch_backlog", metric.WithInt64Callback(func(context.Context, metric.Int64Observer) error {
 		return errors.New("the database is away")
 	}))
 	if err != nil {

@@ -16,23 +16,24 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// Tracing sends traces by OTLP over HTTP. A nil Tracing does nothing: tracing is off.
+// Tracing sends traces by OTLP over HTTP. A nil Tracing sends nothing.
 type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// NewTracing sends the traces of one request in oneIn to a collector (http://host:4318), under the name of a service.
-// It connects later, and if the collector is down, only spans are lost. The exporter also reads headers and
-// certificates from OTEL_EXPORTER_OTLP_* in the environment (OpenTelemetry's Protocol Exporter specification).
-func NewTracing(ctx context.Context, endpoint, service string, oneIn int) (*Tracing, error) {
+// NewTracing sends traces to a collector (http://host:4318) under the name of a service. sampleRatio is the share of
+// requests that are traced. NewTracing does not connect yet. If the collector is down, spans are lost, and nothing else
+// happens. The exporter also reads headers and certificates from the variables OTEL_EXPORTER_OTLP_*, which the
+// OpenTelemetry Protocol Exporter specification defines.
+func NewTracing(ctx context.Context, endpoint, service string, sampleRatio float64) (*Tracing, error) {
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
 	if err != nil {
 		return nil, fmt.Errorf("traces exporter: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))),
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(1/float64(oneIn)))))
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(sampleRatio))))
 	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/pawlhq/pawl")}, nil
 }
 
@@ -44,7 +45,8 @@ func (t *Tracing) Tracer() trace.Tracer {
 	return t.tracer
 }
 
-// Interceptors trace runs and activities, and propagate the trace from the start of a run to its effects.
+// Interceptors returns interceptors that trace runs and activities. They propagate the trace from the start of a run to
+// its effects.
 func (t *Tracing) Interceptors() ([]interceptor.ClientInterceptor, error) {
 	if t == nil {
 		return nil, nil
@@ -58,9 +60,9 @@ func (t *Tracing) Interceptors() ([]interceptor.ClientInterceptor, error) {
 	return []interceptor.ClientInterceptor{tracing}, nil
 }
 
-// Client makes a span of each request of c within a sampled trace, and propagates the trace (W3C Trace Context). A span
-// contains only the host: the path and query of a webhook may be secrets, which the common instrumentation would
-// export.
+// Client returns c with tracing. A request within a sampled trace becomes a span and propagates the trace (W3C Trace
+// Context). The span contains only the host, because the path and the query of a webhook may be secrets. The usual
+// instrumentation would export them.
 func (t *Tracing) Client(c *http.Client) *http.Client {
 	if t != nil {
 		c.Transport = tracedTransport{c.Transport, t.tracer}
@@ -94,7 +96,7 @@ func (t tracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Shutdown sends the remaining spans.
+// Shutdown sends the spans that are not sent yet.
 func (t *Tracing) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -14,7 +14,9 @@ import (
 const accessSQL = `
 select a.mode, a.id, a.customer, a.provider,
        a.target_version, a.target_state, a.target_plan, a.target_quantity, a.target_features, a.held,
-       (select jsonb_agg(to_jsonb(g) order by g.object) from grants g where g.mode = a.mode and g.account = a.id),
+       (select jsonb_agg(jsonb_build_object('object', g.object, 'plan', g.plan, 'quantity', g.quantity, 'add_ons', g.add_ons,
+               'expected_end_at', g.until, 'ends_at', g.ends, 'event', g.because) order by g.object)
+          from grants g where g.mode = a.mode and g.account = a.id),
        (select jsonb_agg(s.state order by s.updated_at desc, s.id) from subscriptions s where s.mode = a.mode and s.account = a.id)
   from accounts a where a.mode = any($1) and a.id = $2 order by a.mode`
 

@@ -1,5 +1,5 @@
 // Package account reads the state of an account from all tables: access with its reasons, subscriptions, invoices,
-// finance entries and open tasks. Only [Done], [Take], [Compared] and [Traces.Forget] write.
+// finance entries and open tasks. Only [Done], [Take], [Compared] and [Traces.Forget] change rows.
 package account
 
 import (
@@ -37,7 +37,8 @@ type Account struct {
 	Invoices     []Invoice `json:"invoices"`
 	MoreInvoices bool      `json:"more_invoices"`
 	Entries      []Entry   `json:"entries"`
-	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes.
+	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes. A claim is money that goes back to the
+	// customer.
 	Claims []Claim `json:"claims"`
 	// Due lists the scheduled actions, earliest first.
 	Due       []Due      `json:"due"`
@@ -71,32 +72,32 @@ type Grant struct {
 	Quantity int64    `json:"quantity"`
 	AddOns   []string `json:"add_ons"`
 	// Until is the expected end of the grant. Ends is its scheduled end. Both are null if there is no end.
-	Until *time.Time `json:"until"`
-	Ends  *time.Time `json:"ends"`
-	// Because is the ID of the deciding event.
-	Because string `json:"because"`
+	Until *time.Time `json:"expected_end_at"`
+	Ends  *time.Time `json:"ends_at"`
+	// Because is the ID of the event that caused the grant.
+	Because string `json:"event"`
 }
 
-// Subscription is a subscription as folded from its facts.
+// Subscription is the state of a subscription, computed from its facts.
 type Subscription struct {
 	ID       string `json:"id"`
 	Status   string `json:"status"`
 	Plan     string `json:"plan"`
 	Quantity int64  `json:"quantity"`
 	// A time is null if it is not set. EndsAt is the scheduled end of the subscription's grant.
-	PeriodEnd    *time.Time `json:"period_end"`
+	PeriodEnd    *time.Time `json:"period_ends_at"`
 	EndsAt       *time.Time `json:"ends_at"`
-	PastDueSince *time.Time `json:"past_due_since"`
+	PastDueSince *time.Time `json:"past_due_at"`
 	EndedAt      *time.Time `json:"ended_at"`
-	// RenewsBy is the time by which an event of the next period must arrive. It is null if no renewal is expected.
-	RenewsBy *time.Time `json:"renews_by"`
-	// Because is the ID of the deciding event.
-	Because string `json:"because"`
-	// UnknownPrices lists the prices of the subscription that belong to no plan.
+	// RenewsBy is the deadline for an event of the next period. It is null if no renewal is expected.
+	RenewsBy *time.Time `json:"renewal_due_at"`
+	// Because is the ID of the event that determines the status.
+	Because string `json:"event"`
+	// UnknownPrices lists the prices of the subscription that no billing rule maps to a plan.
 	UnknownPrices []string `json:"unknown_prices,omitempty"`
-	// Refused is set if the newest order was rejected; the earlier grant stays. Withheld is set if the grant was
-	// revoked. PaidBack is set if a full refund ended the grant. Held is set during a hold on the subscription.
-	// Uncertain is set if the order of two facts is unknown.
+	// Refused is set if a sink or a person refused the newest order; the earlier order is then granted instead.
+	// Withheld is set if nothing is granted. PaidBack is set if a full refund ended the grant. Held is set while the
+	// subscription is on hold. Uncertain is set if the order of two facts is unknown.
 	Refused   bool `json:"refused"`
 	Withheld  bool `json:"withheld"`
 	PaidBack  bool `json:"paid_back"`
@@ -104,7 +105,7 @@ type Subscription struct {
 	Uncertain bool `json:"uncertain"`
 }
 
-// Standing describes the state of a subscription at a time, which explains its grant or the lack of one.
+// Standing describes the state of a subscription at a time, as the predicate of a sentence.
 func (s Subscription) Standing(at time.Time) string {
 	over := s.EndedAt == nil && s.EndsAt != nil && !s.EndsAt.After(at)
 	switch {
@@ -115,11 +116,11 @@ func (s Subscription) Standing(at time.Time) string {
 	case s.PaidBack:
 		return "was refunded in full"
 	case over && s.PastDueSince != nil:
-		return "is past due, and the grace is over"
+		return "is past due, and its grace period is over"
 	case over:
-		return "was planned to end"
+		return "has reached its planned end"
 	case s.Refused:
-		return "is " + strings.ReplaceAll(s.Status, "_", " ") + ", and keeps what it had: its change was refused"
+		return "is " + strings.ReplaceAll(s.Status, "_", " ") + ", and keeps its earlier plan: the change was refused"
 	case s.Status == "":
 		return "has no event of its own yet"
 	case len(s.UnknownPrices) > 0:
@@ -131,7 +132,7 @@ func (s Subscription) Standing(at time.Time) string {
 	return "is " + strings.ReplaceAll(s.Status, "_", " ")
 }
 
-// Invoice is an invoice as folded from its facts. Amounts are in minor units of Currency.
+// Invoice is the state of an invoice, computed from its facts. Amounts are in minor units of Currency.
 type Invoice struct {
 	ID string `json:"id"`
 	// Number is the invoice number. It is absent if the invoice has no number.
@@ -144,19 +145,19 @@ type Invoice struct {
 	Currency     string `json:"currency"`
 	// Attempts is the number of collection attempts. NextAttempt, DueAt and PaidAt are null if they are not set.
 	Attempts    int        `json:"attempts"`
-	NextAttempt *time.Time `json:"next_attempt"`
+	NextAttempt *time.Time `json:"next_attempt_at"`
 	DueAt       *time.Time `json:"due_at"`
 	PaidAt      *time.Time `json:"paid_at"`
-	// Stuck is the code of the error that prevents the provider from finalizing a draft. It is empty without such an
+	// Stuck is the code of the error that prevents the provider from finalizing the draft. It is empty if there is no
 	// error.
 	Stuck string `json:"stuck"`
-	// Because is the ID of the event with the deciding snapshot.
-	Because string `json:"because"`
+	// Because is the ID of the event that determines the status.
+	Because string `json:"event"`
 }
 
 // Entry is a finance entry. Amounts are in minor units of Currency.
 type Entry struct {
-	At        time.Time `json:"at"`
+	At        time.Time `json:"booked_at"`
 	Kind      string    `json:"kind"`
 	Object    string    `json:"object"`
 	Invoice   string    `json:"invoice"`
@@ -179,10 +180,10 @@ type Claim struct {
 
 // Due is a scheduled action about an object; see [fold.Why].
 type Due struct {
-	At     time.Time `json:"at"`
-	Why    fold.Why  `json:"why"`
+	At     time.Time `json:"due_at"`
+	Why    fold.Why  `json:"kind"`
 	Object string    `json:"object"`
-	// Step is the step of dunning. It is 0 for other actions.
+	// Step is the number of a payment reminder. It is 0 for other actions.
 	Step int `json:"step"`
 	// Event is the ID of the event that scheduled the action.
 	Event string `json:"event"`
@@ -201,7 +202,7 @@ type Workspace struct {
 // Name identifies an account in one mode.
 type Name struct{ Mode, ID string }
 
-// Find returns the accounts with the ID id. It also accepts the provider's ID of a customer, subscription, invoice,
+// Find returns the accounts with the given ID. It also accepts the provider's ID of a customer, subscription, invoice,
 // payment or charge, an invoice number, and an e-mail address. mode is "live", "test", or empty for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := modesOf(mode)
@@ -232,8 +233,8 @@ func modesOf(mode string) []string {
 	return []string{"live", "test"}
 }
 
-// Quoted returns the provider's IDs for a name that a customer uses: the invoices with a number, the payment of a
-// charge, or the customers with an e-mail address.
+// Quoted returns the provider's IDs for a name that events do not have: the payment of a charge, or the customers with
+// an e-mail address.
 func Quoted(ctx context.Context, db DB, words string) ([]string, error) {
 	return schema.Rows(ctx, db, "read what "+words+" means", pgx.RowTo[string], quotedSQL, words, emailHash(words))
 }
@@ -308,7 +309,7 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 	return err
 }
 
-// folded returns a row function that decodes a stored state and converts it with show.
+// folded returns a row function that decodes the stored state of an object and converts it with show.
 func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
 	return func(row pgx.CollectableRow) (T, error) {
 		state, err := pgx.RowTo[S](row)

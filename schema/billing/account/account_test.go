@@ -25,10 +25,10 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"list", "uncompared", "traced"}, Open: []string{"tasks", "open tasks", "count tasks", "uncompared"}})
 }
 
-// at is a time of the test's.
+// at is a fixed time.
 var at = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// setup makes an account that Apply has written: a subscription in live, and one of the same account in test.
+// setup creates an account with Apply: a subscription in live mode, and one of the same account in test mode.
 func setup(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)
@@ -116,14 +116,15 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 	}
 }
 
-// The news of each change say what moved access: an event, the clock, a person, or facts that were read anew.
+// Each published change of access contains its cause: an event, a scheduled action, a person, or facts that were parsed
+// again.
 func TestShow_HistoryOfAccess(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
 	exec(t, db, `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
 		values ('00000000-0000-0000-0000-000000000001', 's', 'stripe', 'live', 'evt_live', 'id', 'customer.subscription.created', now(), '', 'processed')`)
 	for _, c := range [][]string{{"apply-due:x", "evt_live", "suspended", ""}, {"hold-account:operator-1", "operator-1", "suspended", ""},
-		{"release-account:operator-2", "operator-2", "active", "pro"}, {"meaning", "evt_live", "active", "max"}} {
+		{"release-account:operator-2", "operator-2", "active", "pro"}, {"rules", "evt_live", "active", "max"}} {
 		exec(t, db, `insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data) values (gen_random_uuid(), 'live', 'acme', 'access.changed',
 			'00000000-0000-0000-0000-000000000001', $1, jsonb_build_object('source_event', $2::text, 'state', $3::text, 'plan', $4::text, 'quantity', 3, 'version', 2, 'features', array['sso']))`,
 			c[0], c[1], c[2], c[3])
@@ -141,8 +142,8 @@ func TestShow_HistoryOfAccess(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s > %s %s by %s: %s", from, c.After.State, c.After.Plan, c.Event, c.Why))
 	}
 	want := []string{
-		"active pro > active max by evt_live: what was told is read anew: meaning", "suspended  > active pro by : a person gave it back",
-		"suspended  > suspended  by : a person held it back", "active pro > suspended  by evt_live: its time had come, after customer.subscription.created",
+		"active pro > active max by evt_live: the account was recomputed: rules", "suspended  > active pro by : a person released the account",
+		"suspended  > suspended  by : a person put the account on hold", "active pro > suspended  by evt_live: a scheduled action ran, after customer.subscription.created",
 		"? > active pro by evt_live: customer.subscription.created",
 	}
 	if !slices.Equal(got, want) {
@@ -185,7 +186,7 @@ func TestShow_WholeAccount(t *testing.T) {
 		tasks = append(tasks, task.Kind+" "+task.Object+" of "+task.Account+" "+task.Event)
 	}
 	if want := []string{"onboarding sub_1 of acme evt_2", "review stripe:live:acct_9:sub_1 of acme ", "review stripe:live:in_a of acme "}; !slices.Equal(tasks, want) {
-		t.Errorf("tasks = %q, want those that are open, also the reviews of what is the account's, %q", tasks, want)
+		t.Errorf("tasks = %q, want the open ones, including the reviews of the account's objects, %q", tasks, want)
 	}
 }
 
@@ -254,15 +255,15 @@ func TestStanding(t *testing.T) {
 	for want, s := range map[string]account.Subscription{
 		"is active":    {Status: "active", EndsAt: &ahead},
 		"is held back": {Status: "active", Held: true},
-		"is active, and keeps what it had: its change was refused": {Status: "active", Refused: true},
-		"is active, and its renewal is overdue since 2026-02-28":   {Status: "active", RenewsBy: &past},
-		"grants nothing: its order was refused or rejected":        {Status: "active", Withheld: true},
-		"was refunded in full":                                     {Status: "active", PaidBack: true},
-		"is past due":                                              {Status: "past_due", PastDueSince: &past, EndsAt: &ahead},
-		"is past due, and the grace is over":                       {Status: "past_due", PastDueSince: &past, EndsAt: &now},
-		"was planned to end":                                       {Status: "active", EndsAt: &past},
-		"is canceled":                                              {Status: "canceled", EndsAt: &past, EndedAt: &past},
-		"has no event of its own yet":                              {},
+		"is active, and keeps its earlier plan: the change was refused": {Status: "active", Refused: true},
+		"is active, and its renewal is overdue since 2026-02-28":        {Status: "active", RenewsBy: &past},
+		"grants nothing: its order was refused or rejected":             {Status: "active", Withheld: true},
+		"was refunded in full": {Status: "active", PaidBack: true},
+		"is past due":          {Status: "past_due", PastDueSince: &past, EndsAt: &ahead},
+		"is past due, and its grace period is over": {Status: "past_due", PastDueSince: &past, EndsAt: &now},
+		"has reached its planned end":               {Status: "active", EndsAt: &past},
+		"is canceled":                               {Status: "canceled", EndsAt: &past, EndedAt: &past},
+		"has no event of its own yet":               {},
 	} {
 		if got := s.Standing(now); got != want {
 			t.Errorf("%+v %s, want %s", s, got, want)

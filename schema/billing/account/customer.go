@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Customer is a provider's customer that was seen with an account. Account is the connected account of the customer. It
-// is empty for our own account at the provider.
+// Customer is a provider's customer that was seen with an account. Account is the connected account that the customer
+// belongs to. It is empty for the platform account.
 type Customer struct{ ID, Account string }
 
 const customersSQL = `
@@ -27,8 +27,8 @@ func Customers(ctx context.Context, db DB, name Name, provider string) ([]Custom
 		name.ID, provider)
 }
 
-// OpenObject is an object that can still change, according to our rows: an active subscription, an open invoice, a
-// refund that can fail, or an open dispute.
+// OpenObject is an object that can still change according to its row: an active subscription, an open invoice, a refund
+// that can fail, or an open dispute.
 type OpenObject struct {
 	Kind     string
 	ID       string
@@ -49,7 +49,7 @@ order by 1 desc, 2`
 
 // OpenObjects returns the objects of an account that can still change.
 func OpenObjects(ctx context.Context, db DB, name Name) ([]OpenObject, error) {
-	return schema.Rows(ctx, db, "read what is open of account "+name.ID, pgx.RowToStructByPos[OpenObject],
+	return schema.Rows(ctx, db, "read the open objects of account "+name.ID, pgx.RowToStructByPos[OpenObject],
 		openObjectsSQL,
 		name.Mode, name.ID)
 }

@@ -12,13 +12,14 @@ import (
 
 // Change is a published change of an account's access.
 type Change struct {
-	At time.Time `json:"at"`
+	At time.Time `json:"changed_at"`
 	// Before is null for the first known change. Neither state contains Held.
 	Before *Access `json:"before"`
 	After  Access  `json:"after"`
-	// Event is the ID of the event that caused the change or scheduled it. It may be empty. Why describes the cause.
+	// Event is the ID of the event that caused the change, or that scheduled it. It may be empty. Why describes the
+	// cause in words.
 	Event string `json:"event"`
-	Why   string `json:"why"`
+	Why   string `json:"reason"`
 }
 
 // MostChanges is the maximum number of changes in an account.
@@ -52,19 +53,19 @@ func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
 	return all[:min(len(all), MostChanges)], err
 }
 
-// why describes a change by the kind of its effect and the type of its event.
+// why describes the cause of a change, by the kind of the effect that made it and the type of the event.
 func why(kind, eventType string) string {
 	switch kind {
 	case "apply-facts":
 		return eventType
 	case "apply-due":
-		return "its time had come, after " + eventType
+		return "a scheduled action ran, after " + eventType
 	case "hold-account":
-		return "a person held it back"
+		return "a person put the account on hold"
 	case "release-account":
-		return "a person gave it back"
+		return "a person released the account"
 	case "withhold-grant":
-		return "its effect was refused"
+		return "a sink refused the order"
 	}
-	return "what was told is read anew: " + kind
+	return "the account was recomputed: " + kind
 }

@@ -23,7 +23,7 @@ type Listed struct {
 	// Statuses lists the statuses of the active subscriptions.
 	Statuses []string `json:"statuses"`
 	// Until is when access ends or is expected to end. It is null if no end is known.
-	Until *time.Time `json:"until"`
+	Until *time.Time `json:"ends_at"`
 	// Workspace is the version that was applied to the workspace. It is 0 if none was applied.
 	Workspace int64 `json:"workspace_version"`
 }
@@ -39,12 +39,12 @@ type Filter struct {
 	Limit int
 }
 
-// passed selects the accounts that match a [Filter]. Only a filter by status, $4, reads subscriptions.
+// passed selects the accounts that match a [Filter]. It reads subscriptions only for a filter by status, $4.
 const (
 	passed = `
-select mode, account, customer, access, plan, quantity, features, version, held, statuses, until, workspace_version from pawl_accounts
+select mode, account, customer, access, plan, quantity, features, version, held, statuses, ends_at as until, workspace_version from pawl_accounts
  where ($1 = '' or mode = $1) and ($2 = '' or access = $2) and ($3 = '' or plan = $3)
-   and ($5::timestamptz is null or until < $5) and (mode, account) > ($6, $7)
+   and ($5::timestamptz is null or ends_at < $5) and (mode, account) > ($6, $7)
    and ($9 = '' or account = $9)`
 	inOrder       = ` order by mode, account limit $8`
 	listSQL       = passed + ` and $4 = ''` + inOrder

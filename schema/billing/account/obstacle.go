@@ -12,24 +12,25 @@ import (
 
 // Obstacle is a problem that prevents access of an account, or a part of it.
 type Obstacle struct {
-	Cause Cause `json:"cause"`
-	// Object is the price, subscription, invoice, sink or event that the cause is about.
+	Cause Cause `json:"reason"`
+	// Object is the ID of the price, subscription, invoice, sink or event that is the problem.
 	Object string `json:"object"`
 	// Amount is in minor units of Currency. It is absent if the problem has no amount.
 	Amount   *int64 `json:"amount,omitempty"`
 	Currency string `json:"currency,omitempty"`
-	// At is the next attempt of an invoice, the end of a purchase, or the time since when a sink is down. It is absent
-	// if the time is unknown.
-	At *time.Time `json:"at,omitempty"`
-	// Detail is the status of a dispute, the reason of an event or a sink, or the kind of a withheld effect.
+	// At is the next payment attempt of an invoice, the end of a purchase, or the start of a sink's outage. It is
+	// absent if it is unknown.
+	At *time.Time `json:"reason_at,omitempty"`
+	// Detail is the status of a dispute, the reason of a parked event or a failing sink, or the kind of a withheld
+	// effect.
 	Detail string `json:"detail,omitempty"`
-	// Effect is the kind of the effect that parked an event, State its state in the ledger, and Error the last failure.
-	// They are empty if the event waits for another reason.
+	// Effect is the kind of the effect that parked an event. State is the state of that effect in the ledger, and Error
+	// its last failure. They are empty if the event is parked for another reason.
 	Effect string `json:"effect,omitempty"`
 	State  string `json:"state,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// Message states cause, amount and next step for people. Command is the next step without the program's name. It
-	// may be empty.
+	// Message describes the cause, the amount and the next step for people. Command is the command line of the next
+	// step, without the name of the program. It may be empty.
 	Message string `json:"message"`
 	Command string `json:"command,omitempty"`
 }
@@ -37,7 +38,7 @@ type Obstacle struct {
 // Cause is the kind of an [Obstacle].
 type Cause string
 
-// The causes.
+// The kinds of obstacles.
 const (
 	UnknownPrice    Cause = "unknown_price"
 	UnpaidInvoice   Cause = "unpaid_invoice"
@@ -53,7 +54,7 @@ const (
 	Ended           Cause = "ended"
 )
 
-// stop is a row of obstaclesSQL.
+// stop is a row of obstaclesSQL: an obstacle that the objects of the account do not show.
 type stop struct {
 	Cause                Cause
 	Object, Detail       string
@@ -63,7 +64,8 @@ type stop struct {
 	Effect, State, Error string
 }
 
-// obstaclesSQL reads the obstacles outside of the account's objects. It finds open events of the newest objects.
+// obstaclesSQL reads sinks that are down, withheld effects and parked events. It searches the events of the newest
+// objects only.
 var obstaclesSQL = `
 with objects_of as (
     (select id from subscriptions where mode = $1 and account = $2 limit 100)
@@ -89,9 +91,9 @@ union all
 select 'sink_down', p.name, 'paused: ' || p.why, p.since, null, '', '', '', '', ''
   from pauses p where p.until is null and p.kind = 'sink' and p.name in ('workspaces', 'workspaces:' || $1)`
 
-// readObstacles adds the obstacles. All other fields must be set.
+// readObstacles adds the obstacles. It must run after all other fields are set.
 func (a *Account) readObstacles(ctx context.Context, tx pgx.Tx, now time.Time) error {
-	stops, err := schema.List[stop](ctx, tx, "read what stops account "+a.ID, obstaclesSQL, a.Mode, a.ID)
+	stops, err := schema.List[stop](ctx, tx, "read the obstacles of account "+a.ID, obstaclesSQL, a.Mode, a.ID)
 	a.Obstacles = []Obstacle{}
 	for _, s := range a.Subscriptions {
 		a.stoppedBySubscription(s, now)
@@ -128,7 +130,8 @@ func (a *Account) active() bool { return a.Access.State == "active" }
 
 func (a *Account) stop(o Obstacle) { a.Obstacles = append(a.Obstacles, o) }
 
-// stoppedBySubscription adds the obstacles of a subscription. An ended one does not count if another grants access.
+// stoppedBySubscription adds the obstacles of a subscription. It ignores an ended subscription if another object grants
+// access.
 func (a *Account) stoppedBySubscription(s Subscription, now time.Time) {
 	o := Obstacle{Object: s.ID}
 	for _, i := range a.Invoices { // newest first
@@ -169,8 +172,8 @@ func (a *Account) stoppedBySubscription(s Subscription, now time.Time) {
 	a.stop(o)
 }
 
-// stoppedByInvoice adds an invoice that the customer has to pay: a payment failed, it is overdue, or nothing else gives
-// the account access.
+// stoppedByInvoice adds an invoice that the customer has to pay. A payment of the invoice has failed, the invoice is
+// overdue, or nothing else grants access.
 func (a *Account) stoppedByInvoice(i Invoice, now time.Time) {
 	overdue := i.DueAt != nil && !i.DueAt.After(now)
 	if i.Status != "open" || i.Due <= i.Paid || i.Attempts == 0 && !overdue && a.active() {

@@ -5,7 +5,8 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// findSQL takes the modes as a parameter, because the primary keys of most tables start with the mode.
+// findSQL takes the list of modes as a parameter and searches by mode, because the primary keys of most tables start
+// with the mode.
 const findSQL = `
 select mode, id from accounts where id = $1 and mode = any($2)
 union select mode, id from accounts where customer = $1 and customer <> '' and mode = any($2)
@@ -18,12 +19,11 @@ union select mode, account from objects where id = $1 and account <> '' and mode
 union select mode, account from objects where ` + ofCharge + ` and account <> '' and mode = any($2)
 order by 1, 2`
 
-// ofCharge is the condition for the payment of charge $1.
+// ofCharge selects the payment with charge $1.
 const ofCharge = `kind = 'payment' and state ->> 'Charge' = $1 and state ->> 'Charge' <> ''`
 
 const quotedSQL = `
-select id from invoices where state ->> 'Number' = $1 and state ->> 'Number' <> ''
-union select id from objects where ` + ofCharge + `
+select id from objects where ` + ofCharge + `
 union select customer from addresses where email_hash = $2
 order by 1`
 
@@ -51,13 +51,13 @@ const dueSQL = `select at, why, object, step, event_id from due where account = 
 const workspaceSQL = `
 select version, state, plan, quantity, features, updated_at from workspaces where mode = $1 and account = $2`
 
-// whose returns the account of a task. A review stores only its object, after provider and mode, because the account of
-// the object can change.
+// whose returns the account of a task. For a review it is looked up by the object: the account of the object can
+// change, so the task does not store the account.
 const whose = `coalesce(nullif(t.account, ''),
     (select account from invoices where mode = t.mode and id = substring(t.object from '[^:]*$')),
     (select account from subscriptions where mode = t.mode and id = substring(t.object from '[^:]*$')), '')`
 
-// taskColumns are the fields of [Task]. The event comes from the effect that opened the task.
+// taskColumns are the fields of [Task]. They contain the event of the effect that opened the task.
 const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at,
        coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, t.amount, t.currency, t.state
   from tasks t`
@@ -65,7 +65,8 @@ const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
 	` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
 
-// about is the price or connected account that several tasks have in common.
+// about returns the price or the connected account that the task is about, so that tasks with the same cause can be
+// grouped.
 const about = `case when t.kind = 'unknown_price' then substring(t.object from '[^:]*$')
                      when t.kind = 'unknown_account' then t.object else '' end`
 

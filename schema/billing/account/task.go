@@ -18,12 +18,12 @@ type Task struct {
 	Object  string    `json:"object"`
 	Account string    `json:"account"`
 	Title   string    `json:"title"`
-	Since   time.Time `json:"since"`
+	Since   time.Time `json:"opened_at"`
 	// Event is the ID of the event that opened the task.
 	Event string `json:"event"`
 	// DueBy is the deadline. It is absent if the task has no deadline.
-	DueBy *time.Time `json:"due_by,omitempty"`
-	// TakenBy is the person who has taken the task. It is absent if the task is free.
+	DueBy *time.Time `json:"due_at,omitempty"`
+	// TakenBy is the person who works on the task. It is absent if the task is free.
 	TakenBy string `json:"taken_by,omitempty"`
 	// Amount is the money that the task is about, in minor units of Currency. It is 0 for a task without money.
 	Amount   int64  `json:"amount,omitempty"`
@@ -37,30 +37,31 @@ type Count struct {
 	Kind  string `json:"kind"`
 	Mode  string `json:"mode"`
 	Tasks int    `json:"tasks"`
-	// About is the price or the connected account of the tasks. It is absent for other kinds, and if the tasks are
-	// counted by kind only.
+	// About is the price or the connected account that the tasks have in common. It is absent for other kinds of tasks,
+	// and if tasks are counted by kind only.
 	About string `json:"about,omitempty"`
 	// Oldest is the creation time of the oldest task. DueBy is the earliest deadline, or null.
-	Oldest time.Time  `json:"oldest"`
-	DueBy  *time.Time `json:"due_by,omitempty"`
+	Oldest time.Time  `json:"oldest_at"`
+	DueBy  *time.Time `json:"due_at,omitempty"`
 	// Money is the sum of the amounts of the tasks, in minor units by currency.
 	Money map[string]int64 `json:"money,omitempty"`
 }
 
-// CountTasks counts the open tasks. Live tasks come first, and then the tasks with the earliest deadline. With byAbout,
-// each price and each connected account has its own count.
+// CountTasks counts the open tasks. Tasks of live mode come first, sorted by their earliest deadline. If byAbout is
+// true, each price and each connected account is counted separately.
 func CountTasks(ctx context.Context, db DB, byAbout bool) ([]Count, error) {
-	return schema.Rows(ctx, db, "read the counts of tasks", pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
+	return schema.Rows(ctx, db, "count the open tasks", pgx.RowToStructByPos[Count], countTasksSQL, byAbout)
 }
 
 // TaskFilter selects open tasks. An empty field selects all.
 type TaskFilter struct {
 	Mode, Kind string
-	// About is the price or the connected account of the tasks.
+	// About selects tasks about a price or a connected account.
 	About string
-	// Account is our account ID.
+	// Account is the account in pawl.
 	Account string
-	// After is the last task of the previous page: mode, kind and object. The task may have been closed since.
+	// After is the last task of the previous page, identified by its mode, kind and object. The task may have been
+	// closed since.
 	After Task
 	Limit int
 }
@@ -77,7 +78,7 @@ func TasksAbout(ctx context.Context, db DB, object string) ([]Task, error) {
 	return schema.Rows(ctx, db, "read the tasks about "+object, pgx.RowToStructByPos[Task], tasksAboutSQL, object)
 }
 
-// Done closes an open task as done. It returns false if there is no such open task.
+// Done marks an open task as done. It returns false if there is no such open task.
 func Done(ctx context.Context, db Execer, t Task) (bool, error) {
 	tag, err := db.Exec(ctx, doneSQL, t.Mode, t.Kind, t.Object)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Traces lists the records about a customer that may be personal data. Facts, ledger and audit trail contain none.
+// Traces lists the records about a customer that may contain personal data. Facts, ledger and audit trail contain no
+// personal data.
 type Traces struct {
 	Customer string `json:"customer"`
 	Mode     string `json:"mode"`
@@ -28,12 +29,12 @@ type Traces struct {
 	// Requests counts the stored requests to outside systems.
 	Requests int `json:"requests"`
 
-	// receipts lists all events about the customer, with and without a payload. open lists the events in progress.
+	// receipts lists all events about the customer, even if their payload is erased. open lists the events in progress.
 	receipts []string
 	open     []string
 }
 
-// HeldBody is a stored payload. Body is empty until [Traces.Read].
+// HeldBody is a stored payload. Body is empty until [Traces.Read] reads it.
 type HeldBody struct {
 	ID         string    `json:"id"`
 	EventID    string    `json:"event_id,omitempty"`
@@ -45,10 +46,10 @@ type HeldBody struct {
 // Open lists the events about the customer that are in progress.
 func (t *Traces) Open() []string { return t.open }
 
-// ErrNotAtRest means that an event about a customer is in progress. Its run may need the payload.
-var ErrNotAtRest = errors.New("an event is not at rest")
+// ErrNotAtRest means that an event about the customer is in progress. Its run may still need the payload.
+var ErrNotAtRest = errors.New("an event about the customer is in progress")
 
-// atRest is the condition that receipt r has no run and needs none.
+// atRest selects receipts without a run that is active or still has to start.
 const atRest = `r.status in ('processed', 'compensated', 'ignored')`
 
 const tracedModesSQL = `
@@ -58,7 +59,8 @@ union select mode from addresses where customer = $1
 union select mode from invoices where customer = $1 and customer <> ''
 order by 1`
 
-// tracedSQL searches all payloads for the customer. It runs rarely.
+// tracedSQL searches all payloads for the customer's ID. It reads the whole table, which is acceptable because it
+// rarely runs.
 const tracedSQL = `
 select r.id::text, r.event_id, r.type, r.received_at, ` + atRest + `, exists (select from receipt_bodies b where b.receipt_id = r.id) as held from receipts r
  where r.id in (select receipt_id from facts where customer = $1 and customer <> '' and mode = $2
@@ -76,7 +78,7 @@ const tracedPagesSQL = `select page from invoices where customer = $1 and custom
 const tracedRejectionsSQL = `
 select id::text, received_at from rejections where ` + names + ` order by id`
 
-// names is the condition that a payload contains the customer's ID.
+// names selects payloads that contain the customer's ID.
 const names = `$1 ~ '^[a-z]+_[A-Za-z0-9_]+$' and position(convert_to('"' || $1 || '"', 'UTF8') in body) > 0`
 
 const tracedRequestsSQL = `select count(*) from effects where receipt_id = any($1) and request is not null`
@@ -96,7 +98,7 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 	case len(modes) == 0:
 		return nil, nil
 	case len(modes) > 1 && mode == "":
-		return nil, fmt.Errorf("customer %s is known in live and in test: add --mode", customer)
+		return nil, fmt.Errorf("customer %s exists in live and in test mode: add --mode", customer)
 	case mode == "":
 		mode = modes[0]
 	}
@@ -131,12 +133,12 @@ func FindTraces(ctx context.Context, db DB, customer, mode string) (*Traces, err
 		t.Requests, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find what is held of customer %s: %w", customer, err)
+		return nil, fmt.Errorf("find the stored data of customer %s: %w", customer, err)
 	}
 	return t, nil
 }
 
-// Read reads the payloads. The caller must have written the audit record.
+// Read reads the payloads. Call it only after the audit record is written.
 func (t *Traces) Read(ctx context.Context, db DB) error {
 	for sql, held := range map[string][]HeldBody{readBodiesSQL: t.Bodies, readRejectionsSQL: t.Rejections} {
 		ids := make([]string, len(held))
@@ -150,7 +152,7 @@ func (t *Traces) Read(ctx context.Context, db DB) error {
 			held[slices.Index(ids, id)].Body = string(body)
 			return nil
 		}); err != nil {
-			return fmt.Errorf("read what is held of customer %s: %w", t.Customer, err)
+			return fmt.Errorf("read the stored data of customer %s: %w", t.Customer, err)
 		}
 	}
 	return nil
@@ -158,7 +160,7 @@ func (t *Traces) Read(ctx context.Context, db DB) error {
 
 const openTracesSQL = `select exists (select from receipts r where r.id = any($1) and not (` + atRest + `))`
 
-// AtRest returns [ErrNotAtRest] if a run has started for one of the events since.
+// AtRest returns [ErrNotAtRest] if a run of one of the events has started in the meantime.
 func (t *Traces) AtRest(ctx context.Context, tx pgx.Tx) error {
 	var open bool
 	if err := tx.QueryRow(ctx, openTracesSQL, t.receipts).Scan(&open); err != nil {

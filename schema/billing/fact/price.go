@@ -12,7 +12,7 @@ type Bought struct {
 	Quantity int64 `json:",omitempty"`
 }
 
-// Sale is what an object grants while it grants access.
+// Sale is the grant of an object: a plan with its seats, and features.
 type Sale struct {
 	// Plan is the mapped plan of the prices. It is empty if no price is mapped.
 	Plan     string   `json:",omitempty"`
@@ -26,36 +26,38 @@ type Sale struct {
 type Purchase struct {
 	Sale
 	Start, End time.Time
-	// Unknown is an unmapped price if no price is mapped to a plan. Asks lists all unmapped prices. Metered prices
-	// beside a plan are not listed, because usage grants nothing.
+	// Unknown is an unmapped price. It is set only if no price is mapped to a plan. Asks lists all unmapped prices that
+	// open a task. It omits metered prices if there is a plan, because usage grants nothing.
 	Unknown string
 	Asks    []string
-	// ByUse is set if all items of the plan are metered. There is then no quantity for the number of seats.
+	// ByUse is set if all items of the plan are metered. Such a plan has no quantity that could be the number of seats.
 	ByUse bool
-	// Lasts is how long the purchase grants without a subscription: the longest duration among the lines of the plan.
+	// Lasts is how long the purchase grants access without a subscription. If several lines of the plan have a
+	// duration, the longest applies.
 	Lasts time.Duration
 }
 
-// sold is a line of an invoice, or an item of a subscription, with the meaning of its price.
+// sold is a line of an invoice, or an item of a subscription, with the entry of its price in the billing rules.
 type sold struct {
 	Line
 	means Price
 }
 
-// sold returns a line with the meaning of its price. The meaning is empty for a line with quantity 0 and no amount, and
-// for a price of another product.
+// sold adds the entry of its price to a line. The entry is empty if the line has quantity 0 and no amount, or if the
+// price belongs to another product.
 func (p Policy) sold(l Line) sold {
-	means := p.meaning(l.Price, l.LookupKey, l.Product)
+	means := p.price(l.Price, l.LookupKey, l.Product)
 	if l.None = l.None && l.Amount == 0 || means.NotOurs; l.None {
 		return sold{Line: l}
 	}
 	return sold{l, means}
 }
 
-// LinesNotOurs reports whether all mapped lines are of another product. It returns false if no line is.
+// LinesNotOurs reports whether all mapped lines belong to another product. It returns false if no line is mapped to
+// another product.
 func (p Policy) LinesNotOurs(lines []Line) (is bool) {
 	for _, l := range lines {
-		means := p.meaning(l.Price, l.LookupKey, l.Product)
+		means := p.price(l.Price, l.LookupKey, l.Product)
 		if means.Plan != "" || len(means.AddOn) > 0 {
 			return false
 		}
@@ -64,8 +66,8 @@ func (p Policy) LinesNotOurs(lines []Line) (is bool) {
 	return is
 }
 
-// NotOurs reports whether all facts of an event are about another product. It returns false for a cut list, because the
-// list may have other lines.
+// NotOurs reports whether all facts of an event are about another product. It returns false if an event left out lines,
+// because those lines may belong to ours.
 func (p Policy) NotOurs(facts []Fact) (are bool) {
 	for _, f := range facts {
 		switch {
@@ -100,8 +102,8 @@ func (s *Subscription) Purchase(p Policy) Purchase {
 		list = append(list, p.sold(l))
 	}
 	if plan := p.plan(s.Plan); plan != "" && len(list) > 0 && !slices.ContainsFunc(list, sold.ofPlan) {
-		// The plan in metadata applies if no price is mapped to a plan. It applies to one item, because the quantities
-		// of several items would be added up.
+		// The plan in metadata applies if no price is mapped to a plan. Only one item gets that plan, because the
+		// quantities of several items would be added up.
 		i := slices.IndexFunc(list, func(i sold) bool { return len(i.means.AddOn) == 0 && !i.Metered && !i.None })
 		if i < 0 {
 			i = slices.IndexFunc(list, func(i sold) bool { return !i.None })
@@ -109,7 +111,7 @@ func (s *Subscription) Purchase(p Policy) Purchase {
 		if i >= 0 {
 			list[i].means = Price{Plan: plan}
 			b := bought(list, p)
-			b.Asks = nil // metadata has the plan of the whole subscription
+			b.Asks = nil // the plan in metadata covers the whole subscription, so no price needs a mapping
 			return b
 		}
 	}
@@ -118,9 +120,10 @@ func (s *Subscription) Purchase(p Policy) Purchase {
 
 func (s sold) ofPlan() bool { return s.means.Plan != "" }
 
-// bought adds up a list as one purchase. The highest plan applies, with the seats of its items. Metered items and items
-// without seats add no seats, but a plan with only metered items has one seat. Items of other plans add their features.
-// Items with quantity 0 add nothing. The period is the period of the plan's items, or of all items if no plan is known.
+// bought adds up lines or items to one purchase. The highest plan applies, with the seats of its items. Metered items
+// and items without seats add no seats, but a plan with only metered items has one seat. Items of lower plans add only
+// their features. Items with quantity 0 add nothing. The period is the period of the plan's items, or of all items if
+// no plan is known.
 func bought(list []sold, p Policy) Purchase {
 	var b Purchase
 	for _, i := range list {
@@ -170,7 +173,7 @@ func SortedPrices(prices []Bought) []Bought {
 	return prices
 }
 
-// count adds an item to the prices. An unmapped item counts only if no plan is known.
+// count adds an item to Prices. It skips an unmapped item if a plan is known.
 func (b *Purchase) count(i sold) {
 	means := i.ofPlan() || len(i.means.AddOn) > 0
 	if !i.Metered && !i.None && (means || b.Plan == "") {
@@ -178,9 +181,10 @@ func (b *Purchase) count(i sold) {
 	}
 }
 
-// PurchaseOf adds up the lines of the newest period of an invoice, and one-off purchases that last beyond the start of
-// this period. Credits, metered lines and lines of another subscription do not count. An invoice without a subscription
-// has no periods, so all of its lines count. named is the plan in the metadata of the subscription.
+// PurchaseOf adds up the lines of an invoice for their newest period, and one-off lines that still grant access when
+// this period begins. It skips credits, metered lines and lines of another subscription. An invoice without a
+// subscription has no periods, so PurchaseOf adds up all of its lines. named is the plan in the metadata of the
+// subscription.
 func PurchaseOf(lines []Line, subscription, named string, p Policy) Purchase {
 	var counting []sold
 	var newest sold
@@ -201,8 +205,8 @@ func PurchaseOf(lines []Line, subscription, named string, p Policy) Purchase {
 	return bought(counting, p)
 }
 
-// soldBy returns the lines with the meaning of their prices. If no price is mapped to a plan, the first line of the
-// subscription in the order of [tells] gets the plan in metadata.
+// soldBy returns the lines with the entries of their prices. If no price is mapped to a plan, the first line in the
+// order of [tells] gets the plan in metadata.
 func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 	for _, l := range lines {
 		s := p.sold(l)
@@ -210,7 +214,7 @@ func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 			s.means.For = 0
 		}
 		if s.means.For > 0 && !l.PeriodStart.IsZero() {
-			// The period of a one-off line is the moment of the sale.
+			// A one-off line has no period: its sale is a moment.
 			s.PeriodEnd = l.PeriodStart.Add(s.means.For)
 		}
 		list = append(list, s)
@@ -233,8 +237,8 @@ func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 	return list
 }
 
-// tells orders lines by their value as evidence of the purchase: a line without proration first, then the later end,
-// then the longer period. The order of the lines in an invoice has no meaning.
+// tells sorts lines by how well they show the purchase: lines without proration first, then lines with a later end,
+// then lines with a longer period. The invoice itself lists its lines in no useful order.
 func tells(a, b Line) int {
 	if a.Proration != b.Proration {
 		if b.Proration {
@@ -246,8 +250,8 @@ func tells(a, b Line) int {
 		cmp.Compare(a.Price, b.Price), cmp.Compare(b.Quantity, a.Quantity))
 }
 
-// newer reports whether s determines the period instead of than: a line of a known plan before other lines, then the
-// later period.
+// newer reports whether s, and not than, determines the period. A line with a known plan takes precedence, then the
+// line with the later period.
 func (s sold) newer(than sold) bool {
 	if s.ofPlan() != than.ofPlan() {
 		return s.ofPlan()

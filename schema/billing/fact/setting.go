@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Setting is one setting of a policy with its configuration key.
+// Setting is a changed setting of a policy, with its configuration key.
 type Setting struct {
 	Name string `json:"name"`
-	// Was and Is are empty for an unset setting.
-	Was string `json:"was"`
-	Is  string `json:"is"`
+	// Was is the value before the change, Is the value after it. An unset setting is empty.
+	Was string `json:"before"`
+	Is  string `json:"after"`
 }
 
-// Changes returns the settings that differ from an earlier policy.
+// Changes returns the settings in which p differs from an earlier policy.
 func (p Policy) Changes(since Policy) (changes []Setting) {
 	was, is := since.settings(), p.settings()
 	names := maps.Clone(was)
@@ -29,9 +29,11 @@ func (p Policy) Changes(since Policy) (changes []Setting) {
 	return changes
 }
 
-// Completes reports whether p only adds to an earlier policy: prices, connected accounts, and new plans.
+// Completes reports whether p changes nothing of an earlier policy and only adds prices, connected accounts and new
+// plans.
 func (p Policy) Completes(before Policy) bool {
-	if len(p.Features) > 0 && len(before.Features) == 0 { // before, metadata could name any plan
+	// Without Features, metadata could select any plan. With Features it cannot, so this is more than an addition.
+	if len(p.Features) > 0 && len(before.Features) == 0 {
 		return false
 	}
 	plans := slices.Concat(before.Order, slices.Collect(maps.Keys(before.Features)))
@@ -47,10 +49,11 @@ func (p Policy) Completes(before Policy) bool {
 	return p.Sealed().Hash() == before.Sealed().Hash()
 }
 
-// Differing returns the price names, plans and connected accounts in which two policies differ. Alone is set if they
-// differ in nothing else.
+// Differing returns the price names, plans and connected accounts in which two policies differ. alone is true if the
+// policies are equal in everything else.
 func (p Policy) Differing(than Policy) (names, connected []string, alone bool) {
-	alone = (len(p.Features) == 0) == (len(than.Features) == 0) // else metadata could name any plan under one
+	// If only one policy lists features, metadata can select any plan under the other policy.
+	alone = (len(p.Features) == 0) == (len(than.Features) == 0)
 	var plans []string
 	for _, plan := range slices.Concat(p.Order, than.Order) {
 		if slices.Contains(p.Order, plan) != slices.Contains(than.Order, plan) {
@@ -86,15 +89,20 @@ func (p Policy) Differing(than Policy) (names, connected []string, alone bool) {
 // settings returns each setting of the policy as text.
 func (p Policy) settings() map[string]string {
 	all := map[string]string{
-		"plans.order": strings.Join(p.Order, ", "), "policy.grace": p.Grace.String(),
-		"policy.renewal": p.Renewal.String(), "policy.end": either(p.EndAtPeriodEnd, "period_end", "at_once"),
-		"policy.full_refund":   either(p.EndOnFullRefund, "end", "keep"),
-		"policy.dispute":       either(p.HoldOnDispute, "hold", "keep"),
-		"policy.dispute_lost":  either(p.EndOnLostDispute, "end", "keep"),
-		"policy.grant_plan_on": either(p.GrantOnPayment, "payment", "change"),
-		"policy.unknown":       either(p.LeaveUnknown, "leave", "ask"),
-		"policy.dunning":       fmt.Sprint(p.Dunning), "policy.settle": p.Settle.String(),
-		"policy.keep": p.Keep.String(), "policy.notice": p.Notice.String(), "policy.apart": p.Apart.String(),
+		"plans.order":                 strings.Join(p.Order, ", "),
+		"policy.past_due_grace":       p.Grace.String(),
+		"policy.renewal_grace":        p.Renewal.String(),
+		"policy.on_subscription_end":  either(p.EndAtPeriodEnd, "period_end", "at_once"),
+		"policy.full_refund":          either(p.EndOnFullRefund, "end", "keep"),
+		"policy.dispute":              either(p.HoldOnDispute, "hold", "keep"),
+		"policy.dispute_lost":         either(p.EndOnLostDispute, "end", "keep"),
+		"policy.grant_plan_on":        either(p.GrantOnPayment, "payment", "change"),
+		"policy.on_unknown_price":     either(p.LeaveUnknown, "ignore", "open_task"),
+		"policy.dunning":              fmt.Sprint(p.Dunning),
+		"policy.subscription_wait":    p.Settle.String(),
+		"policy.workspace_retention":  p.Keep.String(),
+		"policy.access_ending_notice": p.Notice.String(),
+		"policy.dunning_min_interval": p.Apart.String(),
 	}
 	for name, price := range p.Prices {
 		says := cmp.Or(price.Plan, "adds "+strings.Join(Unique(price.AddOn), ", "))

@@ -10,44 +10,48 @@ import (
 
 // Checkout is the fold of the facts about a checkout session.
 type Checkout struct {
-	// Ref has the payment, if any. Its account is Named, or the account of the customer. See [fact.LinkOf].
+	// Ref contains the payment of the session, if there is one. The account is Named, or else the account of the
+	// customer; see [fact.LinkOf].
 	Ref
-	// Named is the account that the session names or that a person assigned to it. It is empty if there is neither.
+	// Named is the account that the session names or that a person assigned to it. It is empty if the session names no
+	// account and no person assigned it.
 	Named string `json:",omitempty"`
-	// Subscription and Invoice are the objects that the session created. The session does not belong to them.
+	// Subscription and Invoice are the objects that the session created. They grant access and are booked instead of
+	// the session.
 	Subscription string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
 	Mode         string
-	// Status is the highest of open < expired < complete. PaymentStatus is the highest of unpaid < no_payment_required
-	// < paid.
+	// Status is the highest status that facts show: open < expired < complete. PaymentStatus is the highest payment
+	// status: unpaid < no_payment_required < paid.
 	Status, PaymentStatus string
 	Amount                int64
 	Currency              string
 	Tax                   int64 `json:",omitempty"`
-	// Captures lists the captures of the payment if there are several. The payment was then captured after the session
-	// was complete.
+	// Captures lists the captures of the payment. It is empty unless there are several, which is possible only if the
+	// payment was captured after the session was completed.
 	Captures []Capture `json:",omitempty"`
-	// Sale is the sale of the lines, or of the price in the metadata.
+	// Sale is the sale of the lines, or of the price in the metadata if there are no lines.
 	fact.Sale
-	// For is how long the session grants from its payment. 0 means that it grants nothing.
+	// For is how long the session grants access, counted from its payment. 0 means that it grants nothing.
 	For time.Duration `json:",omitempty"`
-	// PaidAt is the time of the first fact that shows the session as paid or without a payment. PaidBy is that fact.
+	// PaidBy is the first fact that shows the session as paid, or as complete without a payment. PaidAt is the time of
+	// that fact.
 	PaidAt time.Time  `json:",omitzero"`
 	PaidBy fact.Cause `json:",omitzero"`
-	// Refunded is the refunded amount, and RefundedBy the fact of the last refund; see [Payment].
+	// Refunded is the refunded amount. RefundedBy is the fact of the last refund.
 	Refunded   int64      `json:",omitempty"`
 	RefundedBy fact.Cause `json:",omitzero"`
-	// Withheld is set while the grant is taken back, Held while it is on hold. LostBy has the meaning of the field of
-	// [Subscription].
+	// Withheld is set after a sink refused the purchase, until a person grants it again. Held is set while the grant is
+	// on hold. LostBy is the fact of a lost dispute; see [Subscription].
 	Withheld bool       `json:",omitempty"`
 	Held     bool       `json:",omitempty"`
 	LostBy   fact.Cause `json:",omitzero"`
-	// Owed is the money of a withheld session that is not paid back.
+	// Owed is the money that a withheld session was paid with and that is not paid back yet.
 	Owed Money `json:",omitzero"`
 }
 
-// Sells reports whether the session is a one-time purchase without an invoice. Such a session is booked and grants by
-// itself.
+// Sells reports whether the session is a one-time purchase without an invoice. Such a session has an entry and a grant
+// of its own.
 func (c Checkout) Sells() bool { return c.Mode == "payment" && c.Invoice == "" }
 
 // Paid reports whether the session was paid or required no payment.
@@ -100,7 +104,7 @@ func foldCheckout(id string, with Related) Object {
 }
 
 // capture marks a complete session as paid if its payment was captured later, because Stripe sends no event of the
-// session then. It reduces the amount and the tax to the captured part.
+// session in this case. It reduces the amount and the tax to the captured part of the payment.
 func (c *Checkout) capture(p *Payment) {
 	if c.Paid() || c.Status != "complete" || p.Status != "succeeded" {
 		return
@@ -117,12 +121,13 @@ func (c *Checkout) capture(p *Payment) {
 // Kind implements [Object].
 func (*Checkout) Kind() Kind { return KindCheckout }
 
-// Assign also sets the refunds and the holds of disputes, because the payment is folded after the session.
+// Assign sets the account. It also sets the refunds and the holds of disputes, because the payment is folded after the
+// session.
 func (c *Checkout) Assign(with Related) {
 	c.Account = with.AccountOf(c.Named, c.Customer)
 	facts := with.Facts[c.ID]
 	if len(facts) == 0 {
-		return // only the account of the customer may have changed
+		return // when only the account of the customer may have changed
 	}
 	c.Refunded, c.RefundedBy = with.refunded(func(p *Payment) bool { return p.ID == c.Payment })
 	disputed := func(d *Dispute) bool { return d.Payment == c.Payment }
@@ -133,7 +138,7 @@ func (c *Checkout) Assign(with Related) {
 	}
 }
 
-// Tasks returns the task about the withheld session.
+// Tasks returns the task to refund or to regrant a withheld session.
 func (c *Checkout) Tasks() []Task {
 	if !c.Withheld || !c.Sells() {
 		return nil
@@ -141,8 +146,8 @@ func (c *Checkout) Tasks() []Task {
 	return correction(c.Ref, c.Owed, c.Amount > 0 && c.Owed == Money{}, "The order "+c.ID+" is withheld")
 }
 
-// Order returns the order of a paid session. If the session created a subscription or an invoice, that object grants
-// instead.
+// Order returns the order of a paid session. It is empty if the session created a subscription or an invoice, because
+// that object grants access instead.
 func (c Checkout) Order() Order {
 	return Order{
 		ID: c.ID, Sale: c.Sale, PaidAt: c.PaidAt, For: c.For,
@@ -166,11 +171,11 @@ func (c *Checkout) News(s fact.Subject, before Object) []News {
 	if !c.Sells() || !c.Paid() || known && was.Paid() && was.Account != "" {
 		return nil
 	}
-	return []News{{c.Account, "checkout.completed",
+	return []News{{c.Account, "billing.checkout.completed",
 		checkoutNews{c.Account, s.Mode, c.ID, c.Plan, c.Amount, c.Currency, s.EventID}}}
 }
 
-// checkoutNews is the data of checkout.completed.
+// checkoutNews is the data of billing.checkout.completed.
 type checkoutNews struct {
 	Account     string `json:"account"`
 	Mode        string `json:"mode"`
@@ -181,7 +186,7 @@ type checkoutNews struct {
 	SourceEvent string `json:"source_event"`
 }
 
-// higher returns the value that comes later in order.
+// higher returns the value of a and b that order lists later.
 func higher(order []string, a, b string) string {
 	if slices.Index(order, b) > slices.Index(order, a) {
 		return b

@@ -9,12 +9,13 @@ import (
 
 // Credit is the fold of the facts about a credit note.
 type Credit struct {
-	// Ref has the credited invoice. The account is the account of the invoice, or else the linked account of the
+	// Ref contains the credited invoice. The account is the account of that invoice, or else the linked account of the
 	// customer. It is empty until one of them is known.
 	Ref
-	// Status is issued or void. A void credit note stays void.
+	// Status is issued or void. After the first void fact it never changes.
 	Status string
-	// Amount is the credited amount of the first snapshot without the part that its refunds return.
+	// Amount is the credited amount in the first snapshot. It excludes the part that the refunds of the credit note
+	// return.
 	Amount int64
 	// Tax is the tax in Amount.
 	Tax      int64 `json:",omitempty"`
@@ -25,7 +26,7 @@ type Credit struct {
 	// IssuedAt is the time of the first fact. VoidedAt is the time of the first void fact.
 	IssuedAt time.Time
 	VoidedAt time.Time `json:",omitzero"`
-	// Since is the first fact, or the first void fact.
+	// Since is the first fact, or the first void fact if the credit note is void.
 	Since fact.Cause
 }
 
@@ -34,7 +35,7 @@ func (c Credit) Voided() bool { return !c.VoidedAt.IsZero() }
 
 // CreditOf folds the facts about a credit note. Apply sets its account.
 func CreditOf(id string, facts []fact.Fact) *Credit {
-	c := &Credit{Ref: Ref{ID: id, Claimed: fact.LinkedTo(fact.InOrder(facts))}}
+	c := &Credit{Ref: Ref{ID: id, Assigned: fact.LinkedTo(fact.InOrder(facts))}}
 	for n, f := range fact.InOrder(facts, fact.CreditSeen) {
 		seen := f.Credit
 		if n == 0 {
@@ -60,7 +61,7 @@ func (c *Credit) Assign(with Related) {
 	if c.Account = with.Policy.AccountOf(with.Facts[c.ID]); c.Account == "" && i != nil {
 		c.Account = i.Account
 	} else if c.Account == "" {
-		c.Account = cmp.Or(c.Claimed, fact.LinkOf(with.Facts[c.Customer]))
+		c.Account = cmp.Or(c.Assigned, fact.LinkOf(with.Facts[c.Customer]))
 	}
 	if i != nil {
 		c.Subscription = i.Subscription

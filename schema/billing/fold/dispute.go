@@ -11,7 +11,7 @@ import (
 
 // Dispute is the fold of the facts about a dispute.
 type Dispute struct {
-	// Ref has the disputed payment. The other fields of Ref come from the payment.
+	// Ref contains the disputed payment. Its other fields are copied from that payment.
 	Ref
 	Charge string
 	// Status is the status of the last snapshot; won and lost can still change. Statuses lists all statuses that facts
@@ -22,11 +22,12 @@ type Dispute struct {
 	Amount      int64
 	Currency    string
 	EvidenceDue time.Time `json:",omitzero"`
-	// Since is the first fact of the current stage: open, won, lost, or another stage.
+	// Since is the first fact in which the dispute has its current stage; see stage.
 	Since fact.Cause
-	// Movements lists all balance transactions by ID. They determine the money, whatever the status.
+	// Movements lists all balance transactions of the dispute, sorted by ID. The booked money depends on them and not
+	// on Status.
 	Movements []fact.Movement `json:",omitempty"`
-	// MovedBy is the fact with the last balance transaction. It is zero if there is none.
+	// MovedBy is the first fact with the last balance transaction. It is zero if there is no balance transaction.
 	MovedBy fact.Cause `json:",omitzero"`
 }
 
@@ -52,13 +53,13 @@ func DisputeOf(id string, facts []fact.Fact) *Dispute {
 			}
 		}
 	}
-	d.Payment, d.Statuses, d.Claimed = cmp.Or(intent, d.Charge), fact.Unique(d.Statuses),
+	d.Payment, d.Statuses, d.Assigned = cmp.Or(intent, d.Charge), fact.Unique(d.Statuses),
 		fact.LinkedTo(fact.InOrder(facts))
 	slices.SortStableFunc(d.Movements, func(a, b fact.Movement) int { return cmp.Compare(a.ID, b.ID) })
 	return d
 }
 
-// stage maps a status to the stage that decides about access.
+// stage maps a status of the provider to the effect on access: open, won, lost or none.
 func stage(status string) string {
 	switch status {
 	case "needs_response", "under_review":
@@ -69,8 +70,8 @@ func stage(status string) string {
 	return "" // an inquiry, or a prevented dispute
 }
 
-// lostBy returns the fact with the loss of the dispute that holds the object. It is zero for any other hold and without
-// a hold. A lost object has ended, so no decision about it is left.
+// lostBy returns the fact of the lost dispute if the object is on hold because of that dispute. Otherwise it returns
+// zero. A lost dispute ends the grant for good, so no person has to decide about it.
 func lostBy(facts []fact.Fact) fact.Cause {
 	hold, held := fact.LastHold(facts)
 	if !held || !hold.ByDispute() || stage(hold.Decision.Why) != "lost" {
@@ -90,8 +91,8 @@ func (d Dispute) AwaitsEvidence() bool {
 	return d.Status == "needs_response" || d.Status == "warning_needs_response"
 }
 
-// hold returns the fact that the dispute adds to the disputed purchase: a hold while the dispute is open or lost, if
-// the policy has such a hold. invoice is the disputed invoice, or "". A person can release the hold.
+// hold returns a Held fact for the disputed purchase while the dispute is open or lost, if the policy requires a hold.
+// It returns nothing otherwise. invoice is the disputed invoice, or "". A person can release the hold.
 func (d *Dispute) hold(invoice string, p fact.Policy) []fact.Fact {
 	if !(p.HoldOnDispute && stage(d.Status) == "open" || p.EndOnLostDispute && stage(d.Status) == "lost") {
 		return nil
@@ -107,8 +108,8 @@ func (d *Dispute) hold(invoice string, p fact.Policy) []fact.Fact {
 // Kind implements [Object].
 func (*Dispute) Kind() Kind { return KindDispute }
 
-// Assign sets the account from the payment and its invoice. Without them it uses other objects of the subscription or
-// the customer.
+// Assign copies the account from the payment. If the payment is unknown, it uses the account of the invoice, the
+// subscription or the customer.
 func (d *Dispute) Assign(with Related) {
 	d.Ref.Assign(with)
 	i := Find[*Invoice](with.Objects, d.Invoice)
@@ -122,10 +123,10 @@ func (d *Dispute) Scheduled(with Related, now time.Time) []Due {
 	return d.bookUnbilled(with, d.MovedBy, len(d.Movements), now)
 }
 
-// Announces lists one event per status.
+// Announces returns one event type per status that facts show.
 func (d *Dispute) Announces() (list []string) {
 	for _, status := range d.Statuses {
-		list = append(list, "dispute."+status)
+		list = append(list, "billing.dispute."+status)
 	}
 	return list
 }
@@ -151,7 +152,7 @@ func (d *Dispute) Tasks() (tasks []Task) {
 	}
 	if slices.ContainsFunc(d.Statuses, func(s string) bool { return !isInquiry(s) }) {
 		tasks = append(tasks, taskWhile(d.AwaitsEvidence() && !d.Warning(), TaskDispute, d.Ref,
-			"Hand in evidence for dispute "+d.ID+due))
+			"Submit evidence for dispute "+d.ID+due))
 	}
 	for i := range tasks {
 		tasks[i].DueBy = d.EvidenceDue
@@ -159,7 +160,7 @@ func (d *Dispute) Tasks() (tasks []Task) {
 	return tasks
 }
 
-// disputeNews is the data of dispute.STATUS. Status is the current status.
+// disputeNews is the data of billing.dispute.STATUS. Status is the current status.
 type disputeNews struct {
 	Account     string `json:"account"`
 	Mode        string `json:"mode"`

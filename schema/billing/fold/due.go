@@ -8,8 +8,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Each change that depends on time alone has a row. The rows follow from the facts: each fold of an object replaces its
-// rows. No workflow sleeps until then, and a payment removes the rows of a failed payment.
+// A change that depends on time alone, such as the end of a grace period, is a row of scheduled_actions and not a
+// sleeping workflow. Each fold of an object replaces the rows of that object. A payment, for example, removes the
+// actions of a failed payment.
 
 // Why is the kind of a scheduled action.
 type Why string
@@ -17,33 +18,32 @@ type Why string
 // The kinds of scheduled actions.
 const (
 	// DueEnd: the grant of the object ends as planned. DueGrace: the grace period of a past due subscription ends.
-	// DueOneOff: the duration of a one-time purchase ends.
+	// DueOneOff: the access of a one-time purchase expires.
 	DueEnd    Why = "end"
 	DueGrace  Why = "grace"
 	DueOneOff Why = "one_off"
-	// DueEnding: the customer receives an email about the end of access after the grace period.
+	// DueEnding: the customer gets the e-mail that access will end after the grace period.
 	DueEnding Why = "ending"
 	// DueDunning: the customer receives a reminder of an open invoice.
 	DueDunning Why = "dunning"
-	// DueSettle: an invoice was paid, but no event shows its subscription as active.
+	// DueSettle: an invoice was paid, but no event has shown its subscription as active. A task opens.
 	DueSettle Why = "settle"
-	// DueRenewal: the period of a subscription has ended, but no event shows the next one.
+	// DueRenewal: the period of a subscription has ended, but no event has shown the next period. A task opens.
 	DueRenewal Why = "renewal"
-	// DueAddOn: a subscription adds features to a plan that the account does not have.
+	// DueAddOn: a subscription adds features to a plan, but the account has no plan. A task opens.
 	DueAddOn Why = "add_on"
-	// DueKeep: the workspace of an account without access was kept for the configured time.
+	// DueKeep: the retention of a suspended workspace ends. A task to release the workspace opens.
 	DueKeep Why = "keep"
-	// DueBook: a payment without a known purchase, or a payment that a person assigned to the account, is booked.
+	// DueBook: money is booked without a known invoice or checkout session, or because a person assigned it to the
+	// account.
 	DueBook Why = "book"
-	// DueHold: a person put an account on hold or released it, and the workspace follows.
+	// DueHold: a person put an account on hold or released it, and the workspace is updated.
 	DueHold Why = "hold"
-	// DueRefold: the account was recomputed, its access changed, and the workspace follows.
+	// DueRefold: a recomputation changed the access of the account, and the workspace is updated.
 	DueRefold Why = "refold"
-	// DueChanged, DueEnded, DueTaken: an account was recomputed, and a person decided to send the customer the email
-	// about the changed subscription, the ended subscription, or the ended access.
+	// DueChanged: a person granted a withheld order again, and the customer gets the e-mail about the changed
+	// subscription.
 	DueChanged Why = "changed"
-	DueEnded   Why = "ended"
-	DueTaken   Why = "taken"
 )
 
 // Due is a scheduled action.
@@ -52,17 +52,17 @@ type Due struct {
 	Why Why
 	// Object is a subscription, an invoice or an account.
 	Object string
-	// Step is the number of the dunning step of an invoice. The first reminder is 1, and the due date is 0.
+	// Step is the number of the reminder of an invoice: 0 is the reminder on the due date, 1 is the first one after it.
 	Step int `json:",omitempty"`
-	// Until is when the next dunning step is due. It is zero after the last step.
+	// Until is when the reminder after this one is due. It is zero for the last reminder.
 	Until time.Time `json:",omitzero"`
-	// Cause is the fact that scheduled the action. Its receipt is the receipt of the effects.
+	// Cause is the fact that scheduled the action. The effects of the action belong to the receipt of that fact.
 	Cause fact.Cause
-	// Invoice is the invoice of a dunning step. Subscription is the subscription whose grace period ends, that ended
-	// before its access, or that is on hold. An email may be about either of them.
+	// Invoice is the invoice of a reminder. Subscription is set if its grace period ends, if its access ends some time
+	// after its own end, or if it is on hold. They are copied for the e-mail of the action.
 	Invoice      *Invoice      `json:",omitempty"`
 	Subscription *Subscription `json:",omitempty"`
-	// Money is the object to book, or the session of an email.
+	// Money contains the object to book, or the checkout session that an e-mail is about.
 	Money State `json:",omitzero"`
 }
 
@@ -74,8 +74,8 @@ func laterCause(a, b fact.Cause) fact.Cause {
 	return a
 }
 
-// soon returns at, or the end of the settle time if at is in the past. Facts that arrived late may have a missing event
-// that is as late.
+// soon returns at, or a time after now by the settle time if at is in the past. If facts arrived late, the event that
+// the action waits for may be just as late.
 func (w Related) soon(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at
@@ -110,8 +110,8 @@ func (s *Subscription) Scheduled(with Related, now time.Time) []Due {
 	return due
 }
 
-// ending returns when the customer receives the email about the end of access: some time before the end of the grace
-// period, or at its start.
+// ending schedules the e-mail about the end of access. It is sent Policy.Notice before the end of the grace period, or
+// at the start of the grace period if that is later.
 func (s *Subscription) ending(p fact.Policy) []Due {
 	if p.Notice == 0 {
 		return nil
@@ -120,9 +120,10 @@ func (s *Subscription) ending(p fact.Policy) []Due {
 	return []Due{{At: at, Why: DueEnding, Object: s.ID, Cause: s.PastDueBy}}
 }
 
-// Dunning returns the reminders of an invoice. Their delays count from the first failed attempt, or from the due date
-// of an invoice without an attempt. A step without a delay is not scheduled, because the event of the attempt sends its
-// own email; the due date is step 0. A step before the last attempt, or soon after it, is skipped.
+// Dunning returns the reminders of an invoice. The delays count from the first failed attempt, or from the due date if
+// there is no attempt. The reminder on the due date is step 0. A configured delay of 0 schedules nothing, because the
+// failed attempt already sends an e-mail. A step before the last attempt, or less than Policy.Apart after it, is
+// skipped.
 func (i Invoice) Dunning(p fact.Policy) (due []Due) {
 	first, last, cause, began := i.FailedBy.At, i.FailedAt, i.FailedBy, i.FailedBy.At
 	switch {
@@ -148,7 +149,7 @@ func (i Invoice) Dunning(p fact.Policy) (due []Due) {
 	return due
 }
 
-// DueBy returns the actions that are due by a time. Of the dunning steps of an invoice it returns only the newest, so
+// DueBy returns the actions that are due at the given time. For each invoice it returns only the newest reminder, so
 // that a customer does not receive two reminders after an outage.
 func DueBy(at time.Time, due []Due) []Due {
 	var list []Due
@@ -164,7 +165,7 @@ func DueBy(at time.Time, due []Due) []Due {
 	return list
 }
 
-// Lapse is the time and the fact that ended a grant. It is zero while the grant lasts.
+// Lapse is the time when a grant ended, and the fact that ended it. It is zero until the grant has ended.
 type Lapse struct {
 	At    time.Time
 	Cause fact.Cause
@@ -172,7 +173,7 @@ type Lapse struct {
 
 func lapsedBy(fact fact.Cause) Lapse { return Lapse{fact.At, fact} }
 
-// earlier returns the earlier of two lapses. Either may be zero.
+// earlier returns the earlier of two lapses. A zero lapse counts as later.
 func (l Lapse) earlier(other Lapse) Lapse {
 	if l.At.IsZero() || !other.At.IsZero() && other.At.Before(l.At) {
 		return other
@@ -180,8 +181,8 @@ func (l Lapse) earlier(other Lapse) Lapse {
 	return l
 }
 
-// Lapsed returns when the grant of the subscription ended, at a time. A held or withheld subscription has not ended: a
-// person decides about it.
+// Lapsed returns why and when the grant of the subscription ended, if it has ended at the given time. A held or
+// withheld subscription has not ended, because a person can still decide about it.
 func (s *Subscription) Lapsed(at time.Time) Lapse {
 	if !s.EverGranted || s.Withheld || s.Held && s.LostBy == (fact.Cause{}) {
 		return Lapse{}
@@ -189,7 +190,8 @@ func (s *Subscription) Lapsed(at time.Time) Lapse {
 	return Lapse{s.overByStatus(at), s.Cause}.earlier(lapsedBy(s.PaidBackBy)).earlier(lapsedBy(s.LostBy))
 }
 
-// overByStatus is Lapsed without refunds and lost disputes.
+// overByStatus returns the end of the grant according to the status and the scheduled ends. It ignores refunds and lost
+// disputes.
 func (s *Subscription) overByStatus(at time.Time) time.Time {
 	switch {
 	case s.Ended() && s.EndsAt.After(at):
@@ -210,28 +212,4 @@ func Latest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// LettersOf returns the emails that a change of an object requires if no event reports the change. lost is set if the
-// account has lost its access with the change.
-func LettersOf(was, is Object, lost bool) (list []Why) {
-	switch o := is.(type) {
-	case *Subscription:
-		before, _ := was.(*Subscription)
-		if before != nil && before.Granting() && o.Granting() && o.ChangedFrom(before) && o.Given().Plan != "" {
-			list = append(list, DueChanged)
-		}
-		switch {
-		case !lost:
-		case o.Ended() && o.EverGranted:
-			list = append(list, DueEnded)
-		case !o.Ended() && o.Taken() != "":
-			list = append(list, DueTaken)
-		}
-	case interface{ Order() Order }:
-		if order := o.Order(); lost && order.Sold() && order.Taken() != "" {
-			list = append(list, DueTaken)
-		}
-	}
-	return list
 }

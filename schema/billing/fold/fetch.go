@@ -2,14 +2,15 @@ package fold
 
 import "slices"
 
-// AsksPayment reports whether an invoice has a paid amount and no fact about its payment.
+// AsksPayment reports whether an invoice has a paid amount without a known payment, so that its payments have to be
+// fetched.
 func (c Change) AsksPayment() bool {
 	i := c.After.Invoice
 	return i != nil && (i.Untold > 0 || i.IsPaid() && i.Paid > 0 && i.How == "")
 }
 
-// AsksInvoice reports whether the money of a payment intent has moved and its invoice is unknown. A payment in a
-// one-off checkout session has no invoice.
+// AsksInvoice reports whether a payment intent was paid and its invoice is unknown, so that the invoice has to be
+// fetched. The payment of a one-off checkout session has no invoice.
 func (c Change) AsksInvoice() bool {
 	p := c.After.Payment
 	if p == nil || p.Invoice != "" || p.Purchase != "" || c.After.Checkout != nil || p.Charge == p.ID {
@@ -25,8 +26,8 @@ func (c Change) AsksInvoice() bool {
 	return intent
 }
 
-// Decided returns the change from before an event to after the fetched facts. The fetched facts complete the facts of
-// the event.
+// Decided returns the whole change of an event and of the facts that were fetched for it: from the state before the
+// event to the state after the fetched facts.
 func (c Change) Decided(by Change) Change {
 	known, is := by.After, &c.After
 	if known.Subscription != nil {
@@ -42,7 +43,10 @@ func (c Change) Decided(by Change) Change {
 	is.Disputes = Replaced(is.Disputes, known.Disputes...)
 	is.Credits = Replaced(is.Credits, known.Credits...)
 	is.Warnings = Replaced(is.Warnings, known.Warnings...)
-	if known.Invoice != nil && is.Invoice != nil {
+	if known.Invoice != nil {
+		if is.Invoice == nil { // only the fetched facts name the invoice
+			c.Before.Invoice = by.Before.Invoice
+		}
 		is.Invoice = known.Invoice
 	}
 	if p := known.Payment; p != nil {
@@ -51,9 +55,9 @@ func (c Change) Decided(by Change) Change {
 	return c
 }
 
-// paidBy assigns the refunds, disputes and warnings of a payment to the owner of the payment. If another event fetched
-// the same object first, the fetched facts change nothing for this event. The run of that event has the invoice, and
-// books a refund that has no known tax here.
+// paidBy copies the owner of a payment to its refunds, disputes and warnings in the state. This is needed if the run of
+// another event fetched the invoice first: the fetched facts then change nothing here. That run has the invoice and
+// books the refund, because its tax is unknown here.
 func (s State) paidBy(p Payment) State {
 	s.Payment = &p
 	s.Refunds, s.Disputes, s.Warnings = slices.Clone(s.Refunds), slices.Clone(s.Disputes), slices.Clone(s.Warnings)

@@ -53,11 +53,12 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// Two events of one refund ask for its invoice. The answer is new to the first; the second, whose own facts had left the
-// refund to the customer, has the same account for it. It does not book the refund, because it does not know the tax.
+// Two events of one refund fetch its invoice. The response is new for the first event. The second, whose own facts had
+// assigned the refund to the customer, assigns the same account. It does not book the refund, because it does not have
+// the tax.
 func TestChange_Decided(t *testing.T) {
 	t.Parallel()
-	customers, invoices := fold.Ref{ID: "re_1", Payment: "pi_1", Account: "cus_1", Customer: "cus_1", Announced: []string{"refund.succeeded"}}, fold.Ref{ID: "re_1", Payment: "pi_1", Account: "acme", Invoice: "in_1", Customer: "cus_1", Announced: []string{"refund.succeeded"}}
+	customers, invoices := fold.Ref{ID: "re_1", Payment: "pi_1", Account: "cus_1", Customer: "cus_1", Announced: []string{"billing.refund.succeeded"}}, fold.Ref{ID: "re_1", Payment: "pi_1", Account: "acme", Invoice: "in_1", Customer: "cus_1", Announced: []string{"billing.refund.succeeded"}}
 	of := func(r fold.Ref, id, payment string) fold.Ref { r.ID, r.Payment = id, payment; return r }
 	open := fold.Change{After: fold.State{
 		Payment:  &fold.Payment{Ref: fold.Ref{ID: "pi_1", Account: "cus_1", Customer: "cus_1"}},
@@ -68,7 +69,7 @@ func TestChange_Decided(t *testing.T) {
 	for name, tt := range map[string]struct {
 		by   fold.State
 		want fold.Ref
-		left bool // whether the refund is left to another run
+		left bool // whether another run books the refund
 	}{
 		"the answer is new":           {fold.State{Payment: paid, Refunds: []fold.Refund{{Ref: invoices, Taxed: true}}}, invoices, false},
 		"another event had it before": {fold.State{Payment: paid}, invoices, true},

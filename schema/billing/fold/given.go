@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Given is the sale that the subscription grants while it grants access.
+// Given returns the grant of the subscription, if its status permits access: the order, or the purchase in its place.
 func (s Subscription) Given() fact.Sale {
 	if s.Instead != nil {
 		return *s.Instead
@@ -14,7 +14,8 @@ func (s Subscription) Given() fact.Sale {
 	return s.Sale
 }
 
-// Welcomes returns the plan for which a customer can receive the onboarding: the granted plan, or "". s may be nil.
+// Welcomes returns the granted plan, for which the customer can receive an onboarding task. It returns "" if no plan is
+// granted. s may be nil.
 func (s *Subscription) Welcomes() string {
 	if s == nil || s.Ended() || !s.gives() {
 		return ""
@@ -22,8 +23,8 @@ func (s *Subscription) Welcomes() string {
 	return s.Given().Plan
 }
 
-// give determines the grant. A refusal withholds the refused order. The newest earlier order that was granted or paid,
-// and was not refused, is then granted instead.
+// give sets the grant of the subscription. If a sink refused the order, the order is withheld. The subscription then
+// grants the newest earlier order that was granted or paid and that was not refused.
 func (s *Subscription) give(facts, snapshots []fact.Fact, invoices []Invoice, p fact.Policy) {
 	s.limit(facts, snapshots, invoices, p)
 	order, earlier := s.Given(), s.earlier(snapshots, invoices, p)
@@ -42,7 +43,8 @@ func (s *Subscription) give(facts, snapshots []fact.Fact, invoices []Invoice, p 
 	}
 }
 
-// earlier lists the earlier grants of the subscription, newest first: from its snapshots, then from paid invoices.
+// earlier lists the earlier grants of the subscription, newest first: the orders in its snapshots, then the orders of
+// paid invoices.
 func (s Subscription) earlier(snapshots []fact.Fact, invoices []Invoice, p fact.Policy) (list []fact.Sale) {
 	add := func(snapshot *fact.Subscription) {
 		if snapshot == nil || !fact.Granting(snapshot.Status) {
@@ -70,9 +72,9 @@ type Money struct {
 	Currency string `json:",omitempty"`
 }
 
-// owes sets Owed and Settled of a withheld order. Its money is the money of the invoices that the Withheld facts
-// contain, and of the invoices of the same order for a period that ends after the refusal. Without any money the task
-// stays open until the subscription ends, because the customer still has no access.
+// owes sets Owed and Settled of a withheld order. It adds up the invoices in the Withheld facts, and later invoices of
+// the same order with a period that ends after the refusal. If no invoice was paid, the task stays open until the
+// subscription ends, because the customer has no access.
 func (s *Subscription) owes(facts []fact.Fact, with Related) {
 	if !s.Refused {
 		return
@@ -102,12 +104,12 @@ func (s *Subscription) owes(facts []fact.Fact, with Related) {
 	s.Settled = s.Owed.Amount == 0 && (paid || s.Ended())
 }
 
-// owed returns the part of the payment of an invoice that is not paid back.
+// owed returns the part of an invoice's payment that has not been paid back.
 func (w Related) owed(i Invoice) Money {
 	return w.left(i.Paid-i.Refunded, i.Currency, func(d *Dispute) bool { return w.disputed(d) == i.ID })
 }
 
-// left returns an amount without the lost disputes.
+// left returns the amount minus the lost disputes that the function of selects.
 func (w Related) left(amount int64, currency string, of func(*Dispute) bool) Money {
 	for _, d := range Each[*Dispute](w.Objects) {
 		if of(d) && stage(d.Status) == "lost" {
@@ -120,7 +122,7 @@ func (w Related) left(amount int64, currency string, of func(*Dispute) bool) Mon
 	return Money{amount, currency}
 }
 
-// Tasks returns the task about the withheld order.
+// Tasks returns the task to refund or to regrant a withheld order.
 func (s *Subscription) Tasks() []Task {
 	switch {
 	case !s.Refused:
@@ -132,12 +134,12 @@ func (s *Subscription) Tasks() []Task {
 	return correction(s.Ref, s.Owed, s.Settled, "The order "+s.ID+" is withheld")
 }
 
-// correction returns the task about a withheld order. It is cancelled if the order is settled.
+// correction returns the task to refund or to regrant a withheld order. If the order is settled, the task is cancelled.
 func correction(about Ref, owed Money, settled bool, title string) []Task {
 	if owed.Amount > 0 {
-		title += ": refund the payment, or remove the cause and grant it again with pawl money regrant " + about.ID
+		title += ": refund the payment, or remove the cause and grant it again with pawl payments regrant " + about.ID
 	} else {
-		title += ": remove the cause and grant it again with pawl money regrant " + about.ID
+		title += ": remove the cause and grant it again with pawl payments regrant " + about.ID
 	}
 	t := taskWhile(!settled, TaskCorrection, about, title)
 	t.Money = owed

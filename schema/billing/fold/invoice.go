@@ -8,18 +8,18 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Invoice is the fold of the facts about an invoice. Its amounts come from the first snapshot at the highest status,
-// with two exceptions: an open invoice has the amounts of its last snapshot, because credits and partial payments
-// reduce them, and a paid one has the largest amount paid.
+// Invoice is the fold of the facts about an invoice. Its amounts come from the first snapshot with the highest status.
+// There are two exceptions. An open invoice has the amounts of its last snapshot, because credits and partial payments
+// reduce them. A paid invoice has the largest paid amount of all snapshots.
 type Invoice struct {
-	// Ref has the subscription, if any. The account is the account of the subscription, or else Named, or else the
-	// account of the customer. See [fact.LinkOf].
+	// Ref contains the subscription, if there is one. The account is the account of the subscription, or else Named, or
+	// else the account of the customer; see [fact.LinkOf].
 	Ref
-	// Named is the account that the invoice itself names, or empty.
+	// Named is the account in the metadata of the invoice itself, or empty.
 	Named string `json:",omitempty"`
-	// Number is the newest invoice number, or empty.
+	// Number is the invoice number in the newest snapshot that has one, or empty.
 	Number string `json:",omitempty"`
-	// Status is the highest of draft < deleted < open < uncollectible < void < paid among all facts.
+	// Status is the highest status in the facts: draft < deleted < open < uncollectible < void < paid.
 	Status    string
 	Due       int64
 	Paid      int64
@@ -27,80 +27,84 @@ type Invoice struct {
 	Tax       int64
 	Currency  string
 	Reason    string `json:",omitempty"`
-	// How has the meaning of [fact.Invoice.How], or follows from the known payments. It is empty while it is unknown.
-	// Balance is the amount that the customer balance paid.
+	// How is [fact.PaidByCharge] or [fact.PaidOutOfBand], as an event reports it or as the known payments show. It is
+	// empty while it is unknown. Balance is the amount that the customer balance paid.
 	How     string `json:",omitempty"`
 	Balance int64  `json:",omitempty"`
-	// PaidSums lists the cumulative paid amounts in the order of the reports. Each difference is booked once, and every
-	// run uses the same sums.
+	// PaidSums lists the cumulative paid amounts, in the order in which pawl learned of the payments. The difference
+	// between two sums is booked as one entry.
 	PaidSums []int64 `json:",omitempty"`
-	// PaidTimes holds the time of each of the PaidSums, PaidBy its payment.
+	// PaidTimes[n] is the time of PaidSums[n], and PaidBy[n] its payment.
 	PaidTimes []time.Time `json:",omitempty"`
 	PaidBy    []PaidBy    `json:",omitempty"`
-	// Untold is the part of the paid amount that is not in PaidSums yet, because its payments are fetched first. See
-	// [fact.Policy.Asks].
+	// Untold is the part of the paid amount that is not in PaidSums yet, because its payments have to be fetched first.
+	// It is set only if [fact.Policy.Asks] is set.
 	Untold int64 `json:",omitempty"`
-	// Misread is the difference between Paid and the reported sums after a later parse of the payloads.
+	// Misread is Paid minus the last of the PaidSums, if a later parse of the payloads found another paid amount.
 	Misread int64 `json:",omitempty"`
-	// Others is set if the lines belong to another product. The invoice still belongs to us if its subscription does.
+	// Others is set if the lines belong to another product. If the subscription is ours, the invoice is ours as well.
 	Others bool `json:",omitempty"`
 	// Free is set if the amount of every line is 0.
 	Free bool `json:",omitempty"`
-	// Sale and the period come from the lines. They are empty if no line counts. See fact.PurchaseOf.
+	// Sale is the sale of the lines; see [fact.PurchaseOf]. It and the period are empty if the lines sell nothing.
 	fact.Sale
 	PeriodStart time.Time `json:",omitzero"`
 	PeriodEnd   time.Time `json:",omitzero"`
-	// For is how long an invoice without a subscription grants from its payment. 0 means that it grants nothing.
+	// For is how long an invoice without a subscription grants access, counted from its payment. 0 means that it grants
+	// nothing.
 	For time.Duration `json:",omitempty"`
-	// UnknownPrice is an unmapped price of the lines, if the invoice belongs to a subscription and no line has a known
-	// plan.
+	// UnknownPrice is an unmapped price in the lines. It is set if the invoice belongs to a subscription and no line
+	// has a known plan.
 	UnknownPrice string `json:",omitempty"`
-	// Attempts is the highest number of attempts in the facts. Failures lists the attempts that failed or that wait for
-	// the customer, in order; 0 is a missed due date.
+	// Attempts is the highest number of payment attempts in the facts. Failures lists the numbers of the attempts that
+	// failed or that wait for the customer, in order. The number 0 is a missed due date.
 	Attempts int   `json:",omitempty"`
 	Failures []int `json:",omitempty"`
-	// AtCheckout is set if the last payment failed during the checkout: of the first invoice of a subscription without
-	// an earlier grant. An invoice with a due date is sent by email and is not paid in a checkout.
+	// AtCheckout is set if the last payment failed while the customer was in the checkout. This is assumed for the
+	// first invoice of a subscription that never granted access. An invoice with a due date is sent by e-mail and is
+	// not paid in a checkout.
 	AtCheckout bool `json:",omitempty"`
-	// Stuck is the reason why the provider could not finalize the draft. The provider does not collect the invoice
-	// until a person corrects this. EverStuck is set if any fact had such a reason.
+	// Stuck is the reason why the provider could not finalize the draft, or empty. The provider collects no payment
+	// until a person corrects the cause. EverStuck is set if any fact had such a reason.
 	Stuck     string `json:",omitempty"`
 	EverStuck bool   `json:",omitempty"`
 	// NextAttempt and DueAt come from the last open snapshot.
 	NextAttempt time.Time `json:",omitzero"`
 	DueAt       time.Time `json:",omitzero"`
-	// OccurredAt is the time of the first snapshot with the highest status, and CreatedAt its [fact.Invoice.CreatedAt].
+	// OccurredAt is the time of the first snapshot with the highest status. CreatedAt is the field CreatedAt of that
+	// snapshot; see [fact.Invoice].
 	OccurredAt time.Time
 	CreatedAt  time.Time `json:",omitzero"`
-	// PaidAt is the time of the payment, or of the first paid fact. ClosedAt is the time of the first void or
-	// uncollectible fact. Both are zero without such a fact. An uncollectible invoice can still be paid.
+	// PaidAt is the time of the payment, or else of the first fact that shows the invoice as paid. ClosedAt is the time
+	// of the first void or uncollectible fact. Each is zero if there is no such fact. An uncollectible invoice can
+	// still be paid.
 	PaidAt   time.Time `json:",omitzero"`
 	ClosedAt time.Time `json:",omitzero"`
-	// Refunded is the refunded amount, and RefundedBy the fact of the last refund; see [Payment].
+	// Refunded is the refunded amount. RefundedBy is the fact of the last refund.
 	Refunded   int64      `json:",omitempty"`
 	RefundedBy fact.Cause `json:",omitzero"`
 	// Partial is set while no fact contains all lines.
 	Partial bool `json:",omitempty"`
-	// Cut is set for a paid partial invoice without a subscription if any price is mapped to a one-time purchase: the
-	// missing lines may grant something.
+	// Cut is set for a paid partial invoice without a subscription if the policy maps any price to a one-time purchase.
+	// The missing lines may then grant something.
 	Cut bool `json:",omitempty"`
-	// Withheld is set while the grant of an invoice without a subscription is taken back, Held while it is on hold.
-	// LostBy has the meaning of the field of [Subscription].
+	// Withheld is set after a sink refused the purchase of an invoice without a subscription, until a person grants it
+	// again. Held is set while the grant is on hold. LostBy is the fact of a lost dispute; see [Subscription].
 	Withheld bool       `json:",omitempty"`
 	Held     bool       `json:",omitempty"`
 	LostBy   fact.Cause `json:",omitzero"`
-	// Owed is the money of a withheld invoice that is not paid back.
+	// Owed is the money that a withheld invoice was paid with and that is not paid back yet.
 	Owed Money `json:",omitzero"`
 	// Review is the reason for a review, or empty: [ReviewPaidAndVoid], [ReviewPaidThenOpen].
 	Review string `json:",omitempty"`
-	// Cause is the fact of the deciding snapshot. FailedBy is the first fact with a failure, and FailedAt is the time
-	// of the last failure.
+	// Cause is the fact that determines the status. FailedBy is the first fact with a failed attempt. FailedAt is the
+	// time of the last failure.
 	Cause    fact.Cause `json:",omitzero"`
 	FailedBy fact.Cause `json:",omitzero"`
 	FailedAt time.Time  `json:",omitzero"`
 }
 
-// The reviews of an invoice.
+// The reasons for the review of an invoice.
 const (
 	ReviewPaidAndVoid  = "paid_and_void"
 	ReviewPaidThenOpen = "paid_then_open"
@@ -115,7 +119,7 @@ func (i Invoice) IsPaid() bool { return i.Status == "paid" }
 // Closed reports whether the invoice is void or uncollectible. An uncollectible invoice can still be paid.
 func (i Invoice) Closed() bool { return i.Status == "void" || i.Status == "uncollectible" }
 
-// PaidTime returns the time of the nth of the PaidSums.
+// PaidTime returns the time of PaidSums[n].
 func (i Invoice) PaidTime(n int) time.Time {
 	if n < len(i.PaidTimes) {
 		return i.PaidTimes[n]
@@ -123,12 +127,12 @@ func (i Invoice) PaidTime(n int) time.Time {
 	return i.PaidAt
 }
 
-// Failing reports whether a payment of the invoice has failed and can still be made. A failure during the checkout does
-// not count, because the customer sees it there.
+// Failing reports whether an attempt to pay the invoice has failed and the invoice can still be paid. It ignores a
+// failure during the checkout, because the customer sees that failure there.
 func (i Invoice) Failing() bool { return i.Status == "open" && len(i.Failures) > 0 && !i.AtCheckout }
 
-// Overdue reports whether an open invoice without a failed attempt is past its due date. No event is required: the
-// provider sends invoice.overdue only if it is configured.
+// Overdue reports whether an open invoice without a failed attempt is past its due date. It needs no event, because the
+// provider sends invoice.overdue only to accounts that configured it.
 func (i Invoice) Overdue(at time.Time) bool { return i.awaitsDueDate() && !i.DueAt.After(at) }
 
 func (i Invoice) awaitsDueDate() bool {
@@ -146,7 +150,7 @@ func (i Invoice) NewestFailure() int {
 // paidBack reports whether the whole paid amount is refunded.
 func (i Invoice) paidBack() bool { return i.Refunded > 0 && i.Refunded >= i.Paid }
 
-// InvoiceOf folds the facts about an invoice. [fact.LinkOf] decides its account. Apply sets its refunds.
+// InvoiceOf folds the facts about an invoice. Apply sets its account and its refunds.
 func InvoiceOf(id string, facts []fact.Fact, p fact.Policy) Invoice {
 	facts = fact.InOrder(facts)
 	snapshots := fact.InOrder(facts, fact.InvoiceSeen)
@@ -176,7 +180,7 @@ func InvoiceOf(id string, facts []fact.Fact, p fact.Policy) Invoice {
 	return i
 }
 
-// see copies the first snapshot with the highest status.
+// see copies the snapshot that determines the status, if it is the first one with that status.
 func (i *Invoice) see(f fact.Fact) {
 	in := f.Invoice
 	i.Status, i.OccurredAt, i.CreatedAt, i.Cause = in.Status, f.OccurredAt, in.CreatedAt, fact.CauseOf(f)
@@ -184,12 +188,12 @@ func (i *Invoice) see(f fact.Fact) {
 	i.owe(in)
 }
 
-// owe copies the amounts of a snapshot.
+// owe copies the due and remaining amounts of a snapshot.
 func (i *Invoice) owe(in *fact.Invoice) {
 	i.Due, i.Paid, i.Remaining, i.Tax = in.Due, in.Paid, in.Remaining, in.Tax
 }
 
-// note adds the data of any snapshot. Snapshots must come in order.
+// note copies the fields that every snapshot can add. It must be called in the order of the snapshots.
 func (i *Invoice) note(f fact.Fact) {
 	in := f.Invoice
 	i.Subscription = cmp.Or(in.Subscription, i.Subscription)
@@ -219,8 +223,8 @@ func (i *Invoice) note(f fact.Fact) {
 	}
 }
 
-// reviewOf returns the reason for a review of the invoice. It depends on all facts, so that later facts do not end a
-// review and the order does not matter.
+// reviewOf returns the reason for a review of the invoice, or "". It considers all facts. A later fact therefore does
+// not end a review, and the order of the events does not matter.
 func reviewOf(snapshots []fact.Fact) string {
 	paid := slices.IndexFunc(snapshots, func(f fact.Fact) bool { return f.Invoice.Status == "paid" })
 	if paid < 0 {
@@ -237,7 +241,8 @@ func reviewOf(snapshots []fact.Fact) string {
 	return ""
 }
 
-// linesOf returns the fact with the lines: the deciding fact, or the last complete fact if the deciding one is partial.
+// linesOf returns the fact with the lines to use: the fact that determines the status, or the last complete fact if
+// that one is partial.
 func linesOf(decides fact.Fact, snapshots []fact.Fact) *fact.Invoice {
 	for _, f := range slices.Backward(snapshots) {
 		if decides.Invoice.Partial && !f.Invoice.Partial {
@@ -247,7 +252,7 @@ func linesOf(decides fact.Fact, snapshots []fact.Fact) *fact.Invoice {
 	return decides.Invoice
 }
 
-// buy sets the purchase of the lines.
+// buy sets the sale of the lines.
 func (i *Invoice) buy(in *fact.Invoice, p fact.Policy) {
 	b := fact.PurchaseOf(in.Lines, i.Subscription, in.Plan, p)
 	i.Others = p.LinesNotOurs(in.Lines)
@@ -304,8 +309,8 @@ func (i Invoice) Order() Order {
 	}
 }
 
-// Welcomes returns the plan for which a customer can receive the onboarding. It returns "" for an invoice of a
-// subscription. i may be nil.
+// Welcomes returns the plan for which the customer can receive an onboarding task. It returns "" for an invoice of a
+// subscription, because the subscription has its own task. i may be nil.
 func (i *Invoice) Welcomes() string {
 	if i == nil || !i.Order().Granted() {
 		return ""
@@ -327,9 +332,9 @@ func (i *Invoice) Scheduled(with Related, _ time.Time) []Due {
 	return append(i.Dunning(with.Policy), i.Order().Scheduled()...)
 }
 
-// Tasks returns the task about a withheld one-off purchase, and the task to correct a draft that the provider could not
-// finalize. That task is open until a fact shows the invoice as finalized or deleted, or the draft as corrected. It has
-// no account of its own, because the account of the invoice can change.
+// Tasks returns the task to refund or to regrant a withheld one-off purchase, and the task to correct a draft that the
+// provider cannot finalize. The second task is open until a fact shows the invoice as finalized or deleted, or the
+// draft as corrected. It has no account, because the account of the invoice can change.
 func (i *Invoice) Tasks() (tasks []Task) {
 	if i.Withheld && i.Subscription == "" {
 		tasks = correction(i.Ref, i.Owed, i.Paid > 0 && i.Owed == Money{}, "The order "+i.ID+" is withheld")
@@ -337,7 +342,7 @@ func (i *Invoice) Tasks() (tasks []Task) {
 	if !i.EverStuck || i.NotOurs {
 		return tasks
 	}
-	title := "Mend what keeps Stripe from finalizing invoice " + i.ID
+	title := "Fix the cause why Stripe cannot finalize invoice " + i.ID
 	if i.Stuck != "" {
 		title += ": " + i.Stuck
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// News is a published event for the subscribers of an account: its type and its data. It contains no personal data.
+// News is an event that pawl publishes about an account: its type and its data. It contains no personal data.
 type News struct {
 	Account, Kind string
 	Data          any
 }
 
-// invoiceNews is the data of invoice.paid, invoice.closed and payment.failed.
+// invoiceNews is the data of billing.invoice.paid, billing.invoice.closed and billing.payment.failed.
 type invoiceNews struct {
 	Account      string `json:"account"`
 	Mode         string `json:"mode"`
@@ -23,14 +23,14 @@ type invoiceNews struct {
 	Plan         string `json:"plan,omitempty"`
 	Amount       int64  `json:"amount"`
 	Currency     string `json:"currency"`
-	// Attempt is set for payment.failed. 0 is a missed due date.
+	// Attempt is set for payment.failed. The number 0 means a missed due date.
 	Attempt     *int   `json:"attempt,omitempty"`
 	PeriodStart string `json:"period_start,omitempty"`
 	PeriodEnd   string `json:"period_end,omitempty"`
 	SourceEvent string `json:"source_event"`
 }
 
-// subscriptionNews is the data of subscription.changed and subscription.ended.
+// subscriptionNews is the data of billing.subscription.changed and billing.subscription.ended.
 type subscriptionNews struct {
 	Account      string `json:"account"`
 	Mode         string `json:"mode"`
@@ -52,12 +52,12 @@ type AccessNews struct {
 	Quantity    int64    `json:"quantity"`
 	Features    []string `json:"features"`
 	SourceEvent string   `json:"source_event"`
-	// Cause is "meaning", "reread" or "rebuild" if the facts were recomputed, and "announce" for a snapshot. It is
-	// empty if an event changed the access.
-	Cause string `json:"cause,omitempty"`
+	// Cause is why the access changed: "rules", "payloads" or "rebuild" if the facts were recomputed, "announce" for a
+	// snapshot. It is empty if an event of the provider changed the access.
+	Cause string `json:"reason,omitempty"`
 }
 
-// News returns the events about the invoice. Each is published once, because a fold never reverts it.
+// News returns the events about the invoice. Each event is published once: no later fact can make it untrue.
 func (i *Invoice) News(s fact.Subject, was Object) (list []News) {
 	after, before := *i, &Invoice{}
 	if known, ok := was.(*Invoice); ok {
@@ -70,16 +70,16 @@ func (i *Invoice) News(s fact.Subject, was Object) (list []News) {
 		PeriodEnd: timestamp(after.PeriodEnd), SourceEvent: s.EventID,
 	}
 	if after.IsPaid() && !before.IsPaid() {
-		list = append(list, News{after.Account, "invoice.paid", data})
+		list = append(list, News{after.Account, "billing.invoice.paid", data})
 	}
 	if !after.ClosedAt.IsZero() && before.ClosedAt.IsZero() {
-		list = append(list, News{after.Account, "invoice.closed", data})
+		list = append(list, News{after.Account, "billing.invoice.closed", data})
 	}
 	for _, attempt := range after.Failures {
 		if told := slices.Contains(before.Failures, attempt) && !before.AtCheckout; !told && !after.AtCheckout {
 			failed := data
 			failed.Attempt = &attempt
-			list = append(list, News{after.Account, "payment.failed", failed})
+			list = append(list, News{after.Account, "billing.payment.failed", failed})
 		}
 	}
 	return list
@@ -100,15 +100,16 @@ func (s *Subscription) News(of fact.Subject, was Object) []News {
 	switch {
 	case after.Ended():
 		if after.EverGranted && !(before.Ended() && before.EverGranted) {
-			return []News{{after.Account, "subscription.ended", data}}
+			return []News{{after.Account, "billing.subscription.ended", data}}
 		}
 	case after.ChangedFrom(before):
-		return []News{{after.Account, "subscription.changed", data}}
+		return []News{{after.Account, "billing.subscription.changed", data}}
 	}
 	return nil
 }
 
-// News returns the data of access.changed or access.snapshot. event is the ID of the provider's event that caused it.
+// News returns the data of access.changed or access.snapshot. event is the ID of the provider's event that changed the
+// access.
 func (t Target) News(mode, account, event string) AccessNews {
 	return AccessNews{
 		Account: account, Mode: mode, Version: t.Version, State: t.State, Plan: t.Plan, Quantity: t.Quantity,

@@ -13,22 +13,22 @@ import (
 // Object is the fold of the facts about one object of the provider: a [Subscription], an [Invoice], a [Payment], a
 // [Refund], a [Dispute], a [Warning], a [Credit] or a [Checkout].
 //
-// A kind of object is a type with these methods and a row of [Kinds]. Each type embeds [Ref], which implements the
-// methods that the type does not need.
+// To add a kind of object, write a type with these methods and add an entry to [Kinds]. Each type embeds [Ref], which
+// has default implementations.
 type Object interface {
 	Kind() Kind
 	Reference() *Ref
-	// Assign sets the account of the object, and the fields that come from referenced objects.
+	// Assign sets the account of the object, and the fields that are copied from other objects.
 	Assign(with Related)
-	// Grants lists the current grants to the account. lapsed is the end of the object's grant.
+	// Grants lists the current grants of the object to its account. Lapsed returns why and when the grant ended.
 	Grants() []Grant
 	Lapsed(at time.Time) Lapse
 	// Scheduled returns the scheduled actions of the object.
 	Scheduled(with Related, now time.Time) []Due
-	// Announces lists the events that are published once for the account, in any order of the facts. News lists the
-	// events that are new since before; before may be nil.
+	// Announces lists the event types that are due for the object, in the same way for any order of the facts. Each is
+	// published once. News returns the events that are due now and were not due in before, which may be nil.
 	Announces() []string
-	// OwnerRank returns how much is known about the owner of the object.
+	// OwnerRank returns how much is known about the owner of the object. A higher number is more.
 	OwnerRank() int
 	News(s fact.Subject, before Object) []News
 	Tasks() []Task
@@ -37,25 +37,28 @@ type Object interface {
 // Ref holds the ID of an object and the IDs of the objects that it references. An ID is empty until a fact contains it.
 type Ref struct {
 	ID string
-	// Account is our account.
+	// Account is the account in pawl.
 	Account      string
 	Customer     string `json:",omitempty"`
 	Payment      string `json:",omitempty"`
 	Invoice      string `json:",omitempty"`
 	Subscription string `json:",omitempty"`
-	// Purchase is what the money paid for: an invoice, a checkout session, or the payment itself if there is neither or
-	// if a person assigned it to an account. It is empty while it is unknown, and nothing is booked then.
+	// Purchase is the ID of the invoice or the checkout session that the money paid for. It is the ID of the payment
+	// itself if there is neither, or if a person assigned the payment to an account. While it is empty, nothing is
+	// booked.
 	Purchase string `json:",omitempty"`
-	// NotOurs is set for another product of the provider's account and for its money. The object has no account then.
+	// NotOurs is set if the object belongs to another product that is sold through the same account of the provider.
+	// The object then has no account.
 	NotOurs bool `json:",omitempty"`
-	// Unbilled is set for a refund, a dispute or a credit note of an unknown invoice. Only the invoice determines the
-	// account and the tax of a refund. The object is booked when the invoice is known, or under the account of the
-	// customer after the settle time.
+	// Unbilled is set for a refund, a dispute or a credit note of an unknown invoice. The invoice determines the
+	// account and the tax. pawl books the object when the invoice is known. If it is still unknown after the settle
+	// time, pawl books the object for the account of the customer.
 	Unbilled bool `json:",omitempty"`
-	// Claimed is the account that a person assigned to it, or empty.
-	Claimed string `json:",omitempty"`
-	// Announced lists the published events about the object. It is empty until account and purchase are known, because
-	// a customer can have several accounts. A payment can lose its account again if it names an unknown invoice.
+	// Assigned is the account that a person assigned the money to, or empty.
+	Assigned string `json:",omitempty"`
+	// Announced lists the event types that have been published about the object. It is empty until the account and the
+	// purchase are known, because a customer can have several accounts. A payment can lose its account again if a later
+	// fact names an unknown invoice.
 	Announced []string `json:",omitempty"`
 }
 
@@ -81,8 +84,7 @@ func (*Ref) News(fact.Subject, Object) []News { return nil }
 // Tasks implements [Object].
 func (*Ref) Tasks() []Task { return nil }
 
-// Assign is the implementation for kinds that belong to a payment. Their account and purchase are the account and
-// purchase of the payment.
+// Assign copies the account and the purchase from the payment. Most kinds of money use it.
 func (r *Ref) Assign(with Related) {
 	p, s, i := Find[*Payment](with.Objects, r.Payment), Find[*Subscription](with.Objects, r.Subscription),
 		Find[*Invoice](with.Objects, r.Invoice)
@@ -94,13 +96,13 @@ func (r *Ref) Assign(with Related) {
 	case i != nil:
 		r.Account, r.NotOurs = i.Account, i.NotOurs
 	}
-	if r.Claimed != "" && (r.Account == "" || r.Purchase == "") {
-		r.Account, r.Purchase = r.Claimed, cmp.Or(r.Purchase, r.ID)
+	if r.Assigned != "" && (r.Account == "" || r.Purchase == "") {
+		r.Account, r.Purchase = r.Assigned, cmp.Or(r.Purchase, r.ID)
 	}
 }
 
-// bookUnbilled schedules the booking of money of an unknown invoice. step is the amount that has moved, so that each
-// movement schedules it again.
+// bookUnbilled schedules the booking of an object with an unknown invoice. step is the amount that has moved, so each
+// further movement schedules a new action.
 func (r *Ref) bookUnbilled(with Related, cause fact.Cause, step int, now time.Time) []Due {
 	if !r.Unbilled || cause == (fact.Cause{}) || cause.At.Before(with.Policy.EffectsFrom) {
 		return nil
@@ -129,8 +131,8 @@ func (r *Ref) newsSince(before Object, data any) (list []News) {
 	return list
 }
 
-// OwnerRank returns how much is known about the owner of the object: nothing, its account, or its purchase. An invoice
-// counts only if a fact about it exists.
+// OwnerRank returns 0 if the account is unknown, 1 if only the account is known, and 2 if the purchase is known as
+// well. An invoice without facts is unknown.
 func (r *Ref) OwnerRank() int {
 	switch {
 	case r.Account == "":
@@ -167,8 +169,8 @@ type Related struct {
 	Policy  fact.Policy
 }
 
-// AccountOf returns the account of an object: the account that the object names, or else the account of its customer. A
-// customer without a link is its own account.
+// AccountOf returns the account of an object: the account that the object names, or else the account of its customer.
+// If the customer is linked to no account, its customer ID is the account.
 func (w Related) AccountOf(named, customer string) string {
 	return cmp.Or(named, w.linkedAccount(customer), customer)
 }
@@ -179,7 +181,8 @@ func (w Related) linkedAccount(customer string) string {
 	return cmp.Or(fact.LinkOf(w.Facts[customer]), NamedFor(customer, Each[*Subscription](w.Objects)))
 }
 
-// withHolds adds the holds of disputes to the facts of the disputed purchase.
+// withHolds returns the facts of a purchase with the holds of its disputes added. The function of selects the disputes
+// of the purchase.
 func (w Related) withHolds(facts []fact.Fact, of func(*Dispute) bool) []fact.Fact {
 	facts = slices.Clone(facts)
 	for _, d := range Each[*Dispute](w.Objects) {
@@ -198,7 +201,7 @@ func (w Related) disputed(d *Dispute) string {
 	return d.Invoice
 }
 
-// howPaid returns how an invoice was paid, from its known payments. It returns "" if none is known.
+// howPaid returns how an invoice was paid, from its known payments. It returns "" if no payment is known.
 func (w Related) howPaid(invoice string) (how string) {
 	for _, p := range Each[*Payment](w.Objects) {
 		switch {
@@ -212,7 +215,7 @@ func (w Related) howPaid(invoice string) (how string) {
 	return how
 }
 
-// refunded returns the sum of the refunds of payments, and the fact of the last refund.
+// refunded returns the sum of the refunds of the selected payments, and the fact of the last refund.
 func (w Related) refunded(of func(*Payment) bool) (sum int64, by fact.Cause) {
 	for _, p := range Each[*Payment](w.Objects) {
 		if of(p) {
@@ -225,7 +228,7 @@ func (w Related) refunded(of func(*Payment) bool) (sum int64, by fact.Cause) {
 // Objects holds objects of the provider by kind and ID.
 type Objects map[Key]Object
 
-// Key identifies an object of one mode.
+// Key identifies an object within one mode.
 type Key struct {
 	Kind Kind
 	ID   string
@@ -234,7 +237,7 @@ type Key struct {
 // KeyOf returns the key of an object.
 func KeyOf(o Object) Key { return Key{o.Kind(), o.Reference().ID} }
 
-// List returns all objects in the order of listed, then by ID.
+// List returns all objects, sorted by kind as in listed and then by ID.
 func (o Objects) List() (list []Object) {
 	for _, is := range o {
 		list = append(list, is)
@@ -248,7 +251,7 @@ func (o Objects) List() (list []Object) {
 	return list
 }
 
-// Each returns the objects of one kind by ID.
+// Each returns the objects of one kind, sorted by ID.
 func Each[O Object](o Objects) (list []O) {
 	for _, is := range o {
 		if of, ok := is.(O); ok {

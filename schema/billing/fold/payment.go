@@ -10,7 +10,7 @@ import (
 
 // Payment is the fold of the facts about a payment intent and its charges, or about a charge without a payment intent.
 type Payment struct {
-	// Ref has the paid invoice; the subscription comes from the invoice. The account is empty until it is known.
+	// Ref contains the paid invoice, and the subscription of that invoice. The account is empty until it is known.
 	Ref
 	Charge string `json:",omitempty"`
 	// OutOfBand is set for a payment outside of the provider.
@@ -19,25 +19,26 @@ type Payment struct {
 	// payment, or empty.
 	NoInvoice bool   `json:",omitempty"`
 	Session   string `json:",omitempty"`
-	// SucceededBy is the first fact with the success.
+	// SucceededBy is the first fact that shows the payment as succeeded.
 	SucceededBy fact.Cause `json:",omitzero"`
-	// SucceededAt is when the money moved: the earliest time that a fact reports, or else the earliest estimate. It is
-	// the date of the entry.
+	// SucceededAt is when the money moved: the earliest reported time, or else an estimate. It is the date of the
+	// entry.
 	SucceededAt time.Time `json:",omitzero"`
-	// Estimated is set while no fact reports that time.
+	// Estimated is set while no fact reports when the money moved.
 	Estimated bool `json:",omitempty"`
-	// Status is empty while only other objects refer to the payment.
+	// Status is empty while only other objects, and no fact, refer to the payment.
 	Status   string
 	Amount   int64
 	Currency string
-	// Captures lists the captures if there are several.
+	// Captures lists the captures of the payment. It is empty unless there are several.
 	Captures []Capture `json:",omitempty"`
 	// Refunded is the larger of two sums: the refunded amount in the last snapshots of the charges, and the refunds
-	// that succeeded. Either can arrive first.
+	// that succeeded. The charge and its refund can be reported in either order.
 	Refunded int64 `json:",omitempty"`
-	// Untold is the refunded amount of the charges that exceeds all known refunds.
+	// Untold is the part of the charges' refunded amount for which no refund is known.
 	Untold int64 `json:",omitempty"`
-	// UntoldBy is the last fact of a charge with a refund that no other fact reports. It is zero if there is none.
+	// UntoldBy is the last fact of a charge that reports a refund which no refund event reports. It is zero if there is
+	// no such fact.
 	UntoldBy fact.Cause `json:",omitzero"`
 	// RefundedBy is the fact of the last refund. It is zero if there is none.
 	RefundedBy fact.Cause `json:",omitzero"`
@@ -46,8 +47,8 @@ type Payment struct {
 // PaymentOf folds the facts about a payment and its refunds. Apply sets its account.
 func PaymentOf(id string, facts []fact.Fact, refunds []*Refund) *Payment {
 	p := &Payment{Ref: Ref{ID: id}}
-	refunded := map[string]fact.Fact{} // the last snapshot of each charge
-	since := map[string]fact.Cause{}   // the fact of each snapshot
+	refunded := map[string]fact.Fact{} // the last snapshot by charge
+	since := map[string]fact.Cause{}   // the fact that first reported the refunded amount, by charge
 	var estimate time.Time
 	for _, f := range fact.InOrder(facts, fact.PaymentSeen) {
 		seen := f.Payment
@@ -63,7 +64,8 @@ func PaymentOf(id string, facts []fact.Fact, refunds []*Refund) *Payment {
 		p.Amount, p.Currency = cmp.Or(seen.Amount, p.Amount), cmp.Or(seen.Currency, p.Currency)
 		if before, again := refunded[seen.Charge]; seen.Refunded != nil &&
 			(!again || before.OccurredAt.Before(f.OccurredAt) || *before.Payment.Refunded < *seen.Refunded) {
-			refunded[seen.Charge] = f // within a second, the larger amount: it only grows
+			// Within one second, the larger amount is the later one, because the refunded amount only grows.
+			refunded[seen.Charge] = f
 			if !again || *before.Payment.Refunded != *seen.Refunded {
 				since[seen.Charge] = fact.CauseOf(f)
 			}
@@ -72,7 +74,7 @@ func PaymentOf(id string, facts []fact.Fact, refunds []*Refund) *Payment {
 	p.Estimated = p.SucceededAt.IsZero() && !estimate.IsZero()
 	p.SucceededAt = cmp.Or(p.SucceededAt, estimate)
 	p.NoInvoice = p.NoInvoice && p.Invoice == ""
-	p.Claimed = fact.LinkedTo(fact.InOrder(facts))
+	p.Assigned = fact.LinkedTo(fact.InOrder(facts))
 	var sum, said, known int64
 	var saidBy, summedBy fact.Cause
 	for charge, f := range refunded {
@@ -86,7 +88,7 @@ func PaymentOf(id string, facts []fact.Fact, refunds []*Refund) *Payment {
 		if r.Within == "" && !r.Failed() {
 			known += r.Amount
 		}
-		if r.Status == "succeeded" && !r.ByCharge { // the sum of a charge contains its own refunds
+		if r.Status == "succeeded" && !r.ByCharge { // a refund by charge is already part of the sum of the charge
 			sum, summedBy = sum+r.Amount, laterCause(summedBy, r.SucceededBy)
 		}
 	}
@@ -108,8 +110,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// failedSince returns the refunded amount of a charge at a time that has been returned since by failed refunds. No
-// snapshot of the charge reports this.
+// failedSince returns the part of a charge's refunded amount that failed refunds have returned since the given time. No
+// later snapshot of the charge shows it.
 func failedSince(at time.Time, charge string, refunds []*Refund) (sum int64) {
 	for _, r := range refunds {
 		if r.Charge == charge && !r.FailedAt.IsZero() && !r.FailedAt.Before(at) {
@@ -119,7 +121,7 @@ func failedSince(at time.Time, charge string, refunds []*Refund) (sum int64) {
 	return sum
 }
 
-// foldPayment applies the checkout session of the payment.
+// foldPayment folds a payment and adds the invoice and the customer of its checkout session.
 func foldPayment(id string, with Related) Object {
 	refunds := slices.DeleteFunc(Each[*Refund](with.Objects), func(r *Refund) bool { return r.Payment != id })
 	p := PaymentOf(id, with.Facts[id], refunds)
@@ -145,17 +147,17 @@ func foldPayment(id string, with Related) Object {
 // Kind implements [Object].
 func (*Payment) Kind() Kind { return KindPayment }
 
-// Assign sets the account to the account of the invoice, or else of the checkout session, or else to the linked account
-// of the customer. A payment that names an unknown invoice waits for it. A payment without an invoice belongs to its
-// customer.
+// Assign sets the account: the account of the invoice, or else of the checkout session, or else the linked account of
+// the customer. A payment that names an unknown invoice has no account until a fact about the invoice arrives. A
+// payment without an invoice belongs to its customer.
 func (p *Payment) Assign(with Related) {
 	p.Purchase = cmp.Or(p.Invoice, p.Session)
-	if p.Purchase == "" && (p.NoInvoice || p.Claimed != "") {
+	if p.Purchase == "" && (p.NoInvoice || p.Assigned != "") {
 		p.Purchase = p.ID
 	}
 	p.own(with)
-	// Only a payment that is booked by itself needs SucceededBy. A fetched payment may be known before its event, so
-	// the field would depend on the order.
+	// SucceededBy is kept only for a payment that is booked by itself. Any other payment may be fetched before its
+	// event arrives, so the field would depend on the order.
 	if p.Purchase != p.ID {
 		p.SucceededBy = fact.Cause{}
 	}
@@ -178,13 +180,13 @@ func (p *Payment) own(with Related) {
 			p.Account = cmp.Or(p.Account, c.Account)
 		}
 	}
-	p.Account = cmp.Or(p.Account, p.Claimed, with.linkedAccount(p.Customer))
+	p.Account = cmp.Or(p.Account, p.Assigned, with.linkedAccount(p.Customer))
 	if p.Account == "" && p.Purchase == p.ID {
 		p.Account = p.Customer
 	}
 }
 
-// Replaced returns the known objects after each object of now has replaced the object with the same ID.
+// Replaced returns the known objects, each replaced by the object of now with the same ID, if there is one.
 func Replaced[O interface{ id() string }](known []O, now ...O) []O {
 	known = slices.DeleteFunc(slices.Clone(known), func(o O) bool {
 		return slices.ContainsFunc(now, func(n O) bool { return n.id() == o.id() })
@@ -192,8 +194,9 @@ func Replaced[O interface{ id() string }](known []O, now ...O) []O {
 	return append(known, now...)
 }
 
-// Scheduled books a payment without an invoice and checkout session, and its later movements, after the settle time,
-// because an event of its session may be late. It also books the refunds that only the charges report.
+// Scheduled schedules the booking of a payment without an invoice and without a checkout session. pawl waits for the
+// settle time first, because the event of a session may be late. Scheduled also schedules the booking of refunds that
+// only the charges report.
 func (p *Payment) Scheduled(with Related, now time.Time) []Due {
 	var due []Due
 	if p.UntoldBy != (fact.Cause{}) && !p.UntoldBy.At.Before(with.Policy.EffectsFrom) {
@@ -205,7 +208,7 @@ func (p *Payment) Scheduled(with Related, now time.Time) []Due {
 	}
 	at := with.soon(p.SucceededBy.At.Add(with.Policy.Settle), now)
 	d := Due{At: at, Why: DueBook, Object: p.ID, Step: len(p.Captures), Cause: p.SucceededBy}
-	for _, r := range Each[*Refund](with.Objects) { // each movement schedules it again
+	for _, r := range Each[*Refund](with.Objects) { // a new step schedules the booking of each refund and movement
 		if r.Payment == p.ID && r.Succeeded() {
 			d.Step++
 		}
@@ -218,20 +221,20 @@ func (p *Payment) Scheduled(with Related, now time.Time) []Due {
 			d.Step += len(o.Movements)
 		}
 	}
-	if p.Claimed != "" && d.Step == 0 { // the claim books it at once; see schedule
+	if p.Assigned != "" && d.Step == 0 { // the assignment books it at once; see schedule
 		return due
 	}
 	return append(due, d)
 }
 
-// Capture is one of several captures of an authorised payment: see https://docs.stripe.com/payments/multicapture.
+// Capture is one of several captures of an authorised payment; see https://docs.stripe.com/payments/multicapture.
 type Capture struct {
 	// Sum is the amount of this capture and all earlier captures.
 	Sum int64
 	At  time.Time
 }
 
-// withCapture appends a capture if it adds to the last one.
+// withCapture appends a capture if its sum exceeds the sum of the last one.
 func withCapture(list []Capture, c Capture) []Capture {
 	last := int64(0)
 	if len(list) > 0 {
@@ -243,8 +246,9 @@ func withCapture(list []Capture, c Capture) []Capture {
 	return append(list, c)
 }
 
-// capturesSince returns the captures of an object. sum and captures are the values of the earlier fold; sum is 0 for a
-// new object. Earlier captures stay as they are, because they may be booked. A single capture is not listed.
+// capturesSince returns the captures of a payment, or nil if there is only one. sum, at and before are the amount, time
+// and captures of the earlier fold; sum is 0 for a new payment. Earlier captures never change, because they may be
+// booked.
 func capturesSince(sum int64, at time.Time, before, now []Capture) []Capture {
 	list := slices.Clone(before)
 	if len(list) == 0 {

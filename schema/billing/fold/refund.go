@@ -10,38 +10,38 @@ import (
 
 // Refund is the fold of the facts about a refund.
 type Refund struct {
-	// Ref has the refunded payment. The other fields of Ref come from the payment.
+	// Ref contains the refunded payment. Its other fields are copied from that payment.
 	Ref
 	Charge string `json:",omitempty"`
-	// Status is the highest of pending, requires_action < succeeded < failed, canceled.
+	// Status is the highest status in the facts: pending, requires_action < succeeded < failed, canceled.
 	Status string
 	Amount int64
-	// Tax is the tax in Amount in proportion to the purchase, and Taxed reports whether it is known. It is set once,
-	// after the refunds that were taxed before. The taxes of all refunds of a purchase add up to its tax in every order
-	// of delivery; a single one can differ by a minor unit.
+	// Tax is the tax in Amount, in proportion to the tax of the purchase. Taxed reports whether the tax is known. Tax
+	// is set once and never changes. The taxes of all refunds of a purchase add up to the tax of the purchase in every
+	// order of delivery. Each single tax can differ by one minor unit.
 	Tax      int64 `json:",omitempty"`
 	Taxed    bool  `json:",omitempty"`
 	Currency string
-	// SucceededAt and FailedAt are the times of the first facts with the success and the failure, or zero. A successful
-	// refund can still fail; both are booked.
+	// SucceededAt and FailedAt are the times of the first facts that show the success and the failure, or zero. A
+	// refund can fail after it succeeded; both are booked.
 	SucceededAt time.Time `json:",omitzero"`
 	FailedAt    time.Time `json:",omitzero"`
-	// SucceededBy is the first fact with the success, FailedBy the first fact with the failure.
+	// SucceededBy is the first fact that shows the success, FailedBy the first fact that shows the failure.
 	SucceededBy fact.Cause `json:",omitzero"`
 	FailedBy    fact.Cause `json:",omitzero"`
-	// CreatedAt, ByCharge and Known have the meaning of the fields of [fact.Refund].
+	// CreatedAt, ByCharge and Known are copied from [fact.Refund].
 	CreatedAt time.Time `json:",omitzero"`
 	ByCharge  bool      `json:",omitempty"`
 	Known     []string  `json:",omitempty"`
-	// Within is the refund by charge that contains this refund, or empty. The refund is then booked and published
-	// already.
+	// Within is the ID of the refund by charge that already contains this refund, or empty. If it is set, this refund
+	// is neither booked nor published again.
 	Within string `json:",omitempty"`
 }
 
-// Succeeded reports whether a fact shows the success. The refund can have failed later.
+// Succeeded reports whether a fact shows that the refund succeeded. The refund may have failed later.
 func (r Refund) Succeeded() bool { return !r.SucceededAt.IsZero() }
 
-// Failed reports whether a fact shows the failure.
+// Failed reports whether a fact shows that the refund failed.
 func (r Refund) Failed() bool { return !r.FailedAt.IsZero() }
 
 // RefundOf folds the facts about a refund. Apply sets its account.
@@ -67,7 +67,7 @@ func RefundOf(id string, facts []fact.Fact) *Refund {
 			}
 		}
 	}
-	r.Payment, r.Claimed = cmp.Or(intent, r.Charge), fact.LinkedTo(fact.InOrder(facts))
+	r.Payment, r.Assigned = cmp.Or(intent, r.Charge), fact.LinkedTo(fact.InOrder(facts))
 	return r
 }
 
@@ -90,8 +90,9 @@ func (r *Refund) Assign(with Related) {
 	}
 }
 
-// share sets the tax of a successful refund: the tax of all refunds of the purchase minus the tax of the other refunds.
-// A failed refund has returned its tax. The purchase has a total and a tax; same selects its refunds.
+// share sets the tax of a successful refund. The tax is the tax of all refunds of the purchase minus the tax of the
+// other refunds. A failed refund does not count. total and tax belong to the purchase, and same selects the refunds of
+// the purchase.
 func (r *Refund) share(total, tax int64, with Related, same func(*Refund) bool) {
 	if r.Taxed || !r.Succeeded() || r.Within != "" {
 		return
@@ -105,7 +106,8 @@ func (r *Refund) share(total, tax int64, with Related, same func(*Refund) bool) 
 	r.Tax, r.Taxed = max(0, TaxOf(sum, total, tax)-taxed), true
 }
 
-// Scheduled books the refund without tax if its invoice is unknown after the settle time.
+// Scheduled schedules the booking of a refund with an unknown invoice. The refund is then booked without tax after the
+// settle time.
 func (r *Refund) Scheduled(with Related, now time.Time) []Due {
 	step := 0
 	if r.Failed() {
@@ -117,10 +119,10 @@ func (r *Refund) Scheduled(with Related, now time.Time) []Due {
 // Announces implements [Object].
 func (r *Refund) Announces() (list []string) {
 	if r.Succeeded() && r.Within == "" {
-		list = append(list, "refund.succeeded")
+		list = append(list, "billing.refund.succeeded")
 	}
 	if r.Failed() {
-		list = append(list, "refund.failed")
+		list = append(list, "billing.refund.failed")
 	}
 	return list
 }
@@ -131,7 +133,7 @@ func (r *Refund) News(s fact.Subject, before Object) []News {
 		s.EventID})
 }
 
-// refundNews is the data of refund.succeeded and refund.failed.
+// refundNews is the data of billing.refund.succeeded and billing.refund.failed.
 type refundNews struct {
 	Account     string `json:"account"`
 	Mode        string `json:"mode"`

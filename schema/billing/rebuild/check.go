@@ -1,7 +1,9 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,86 +13,110 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Progress receives the number of folded objects and of all objects. It may be called with a larger total later.
+// Progress receives the number of recomputed objects and the total. The total may grow from call to call.
 type Progress func(done, all int)
 
-// Forecast is the result of a recomputation that is not written.
+// Request describes a recomputation: the accounts, the billing rules, and the facts of another parse, if any.
+type Request struct {
+	// Scope is the account to recompute. The zero value means all accounts. It is ignored if From or Reparse is set.
+	Scope billing.Scope
+	// Rules are the billing rules to use, even if others are active.
+	Rules fact.Policy
+	// From is set if Rules are to replace other rules: these. If the two differ only in prices, plans and connected
+	// accounts, only accounts with facts that name one of these are recomputed. Otherwise all accounts are recomputed.
+	From *fact.Policy
+	// Reparse contains facts that are not stored yet. The accounts of these facts are recomputed.
+	Reparse *Reparse
+	// At is the time at which grants are compared. The zero time means the time of the snapshot, by the clock of the
+	// database.
+	//
+	// A due action that is already executed, or not yet, is not a difference. Until it is executed, the access of its
+	// account is not compared. If At is before the snapshot, actions that ran after At appear as differences.
+	At time.Time
+}
+
+// Forecast is the result of a recomputation in a preview. It is not stored.
 type Forecast struct {
-	Differences []Difference
-	// Tasks are the tasks that it opens or closes: about prices, and about entries that are booked wrongly.
-	Tasks []TaskChange
+	// Rows are the rows that would change.
+	Rows []Difference
+	// Impacts are the effects on accounts; see [Impact].
+	Impacts []Impact
 }
 
-// Check folds objects from their facts and returns the rows that differ. The zero scope means all accounts. It folds
-// with rules, also if others are active. It also folds an account to which an object moves.
+// Check recomputes objects and returns what would change. If an object would move to another account, Check recomputes
+// that account, too. For a change of the billing rules that affects only some accounts, Check pauses half of the time,
+// because deliveries continue meanwhile.
 //
-// Check writes to temporary tables of one transaction, which it rolls back. No other session finds them, and no row is
-// locked. conn must serve this call alone and be closed afterwards, because its prepared statements refer to the
-// temporary tables; also after an error.
-//
-// at decides which grants have ended. The zero time means the time of the snapshot, by the clock of the database. A row
-// that is due may be stored, or a run of the clock has deleted it; neither is a difference. The access of the account
-// is not compared until then. If at is before the snapshot, later runs of the clock appear as differences.
-func Check(ctx context.Context, conn *pgx.Conn, of billing.Scope, rules fact.Policy, at time.Time,
-	progress Progress) ([]Difference, error) {
-	is, err := run(ctx, conn, rules, at, progress, func(*preview) ([]billing.Scope, error) {
-		if of == (billing.Scope{}) {
-			return nil, nil
-		}
-		return []billing.Scope{of}, nil
-	})
-	return is.Differences, err
+// Check writes to temporary tables in one transaction, which it rolls back. No other session sees these tables, and no
+// row is locked. conn must be used for this call alone and be closed afterwards, even after an error, because its
+// prepared statements refer to the temporary tables.
+func Check(ctx context.Context, conn *pgx.Conn, r Request, progress Progress) (is Forecast, err error) {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err == nil && r.At.IsZero() {
+		err = tx.QueryRow(ctx, snapshotTimeSQL).Scan(&r.At)
+	}
+	if err == nil {
+		p := &preview{Request: r, tx: tx, progress: progress, objects: map[string][]string{}, folded: map[string]bool{}}
+		is, err = p.forecast(ctx)
+		err = cmp.Or(err, tx.Rollback(ctx))
+	}
+	if err != nil {
+		return is, fmt.Errorf("preview a recomputation: %w", err)
+	}
+	return is, nil
 }
 
-// CheckReparse is [Check] for the accounts of a reparse that is not appended yet, with its facts.
-func CheckReparse(ctx context.Context, conn *pgx.Conn, with Reparse, rules fact.Policy, at time.Time,
-	progress Progress) (Forecast, error) {
-	return run(ctx, conn, rules, at, progress, func(p *preview) ([]billing.Scope, error) {
-		p.compareTasks = true
-		if err := with.append(ctx, p.tx); err != nil {
+// snapshotTimeSQL is the first statement of the transaction, so it takes the snapshot. All commits that the transaction
+// sees happened before the returned time.
+const snapshotTimeSQL = `select clock_timestamp()`
+
+// pick returns the accounts to recompute, or nil for all accounts.
+func (p *preview) pick(ctx context.Context) ([]billing.Scope, error) {
+	switch r := p.Request; {
+	case r.Reparse != nil:
+		if err := r.Reparse.append(ctx, p.tx); err != nil {
 			return nil, err
 		}
-		return with.accounts(ctx, p.tx)
-	})
+		return r.Reparse.accounts(ctx, p.tx)
+	case r.From != nil:
+		return p.pickByRules(ctx)
+	case r.Scope != billing.Scope{}:
+		return []billing.Scope{r.Scope}, nil
+	}
+	return nil, nil
 }
 
-// CheckRules is [Check] for a change of the billing rules. If they differ in prices, plans and connected accounts only,
-// it folds the accounts with facts that name one of those, and otherwise all accounts. The first form pauses for as
-// long as it works, because it runs beside deliveries.
-func CheckRules(ctx context.Context, conn *pgx.Conn, from, to fact.Policy, at time.Time,
-	progress Progress) (Forecast, error) {
-	return run(ctx, conn, to, at, progress, func(p *preview) (about []billing.Scope, err error) {
-		p.compareTasks = true
-		names, connected, alone := to.Differing(from)
-		if !alone {
-			return nil, nil
-		}
-		p.yields = true
-		const oneProcessSQL = `set local max_parallel_workers_per_gather = 0`
-		if _, err := p.tx.Exec(ctx, oneProcessSQL); err != nil {
+// pickByRules returns the accounts that the change of the billing rules may affect.
+func (p *preview) pickByRules(ctx context.Context) (about []billing.Scope, err error) {
+	names, connected, alone := p.Rules.Differing(*p.From)
+	if !alone {
+		return nil, nil
+	}
+	p.yields = true
+	const oneProcessSQL = `set local max_parallel_workers_per_gather = 0`
+	if _, err := p.tx.Exec(ctx, oneProcessSQL); err != nil {
+		return nil, err
+	}
+	for _, mode := range []string{"live", "test"} {
+		objects, err := schema.Rows(ctx, p.tx, "read objects", pgx.RowTo[string], namingSQL, mode, names, connected)
+		if err != nil {
 			return nil, err
 		}
-		for _, mode := range []string{"live", "test"} {
-			objects, err := schema.Rows(ctx, p.tx, "read objects", pgx.RowTo[string], namingSQL, mode, names, connected)
-			if err != nil {
-				return nil, err
-			}
-			accounts, err := schema.Rows(ctx, p.tx, "read accounts", pgx.RowTo[string], accountsOfSQL, mode, objects)
-			if err != nil {
-				return nil, err
-			}
-			p.objects[mode] = objects
-			for _, account := range append(accounts, "") {
-				about = append(about, billing.Scope{Mode: mode, Account: account})
-			}
+		accounts, err := schema.Rows(ctx, p.tx, "read accounts", pgx.RowTo[string], accountsOfSQL, mode, objects)
+		if err != nil {
+			return nil, err
 		}
-		return about, nil
-	})
+		p.objects[mode] = objects
+		for _, account := range append(accounts, "") {
+			about = append(about, billing.Scope{Mode: mode, Account: account})
+		}
+	}
+	return about, nil
 }
 
-// namingSQL reads the objects with facts that name a price or a plan or belong to a connected account, and their
-// customers. It reads all facts of a mode, because a person waits for the result, and an index would slow down every
-// event.
+// namingSQL reads the objects with facts that name one of the prices or plans, or that belong to one of the connected
+// accounts. It also reads the customers of these objects. It reads all facts of a mode. That is slow, but an index
+// would slow down every event.
 const namingSQL = `
 with naming as materialized (
     select distinct object, customer from facts

@@ -120,8 +120,8 @@ func accountsOf(b *testing.B, facts, months int) (pool *pgxpool.Pool, one []fact
 	return pool, one, rows
 }
 
-// BenchmarkCheckRules compares two meanings that differ in one price, which one account of a hundred has. PAWL_ACCOUNTS
-// says how many accounts there are; they are a month old.
+// BenchmarkCheckRules compares two versions of the rules that differ in one price, which one account of a hundred has.
+// PAWL_ACCOUNTS is the number of accounts; they are a month old.
 func BenchmarkCheckRules(b *testing.B) {
 	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
 	if err != nil {
@@ -158,16 +158,16 @@ func rarelyPriced(b *testing.B, accounts int) *pgxpool.Pool {
 	return pool
 }
 
-// checkRare compares the meanings of that price.
+// checkRare compares two mappings of that price.
 func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	b.Helper()
 	conn := own(b, pool)
 	defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
 	from := mapped("price_rare", fact.Price{Plan: "pro"})
 	to := mapped("price_rare", fact.Price{Plan: "enterprise"})
-	found, err := rebuild.CheckRules(b.Context(), conn, from, to, at(14*month), nil)
-	if hits := rebuild.Impacts(found.Differences); err != nil || len(hits) != accounts/100 {
-		b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found.Differences)
+	found, err := rebuild.Check(b.Context(), conn, rebuild.Request{Rules: to, From: &from, At: at(14 * month)}, nil)
+	if hits := found.Impacts; err != nil || len(hits) != accounts/100 {
+		b.Fatalf("%d accounts are hit, want %d; %v: %.3v", len(hits), accounts/100, err, found.Rows)
 	}
 }
 
@@ -292,9 +292,9 @@ func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
 		conn := own(b, pool)
 		begin := time.Now()
-		found, err := rebuild.Check(b.Context(), conn, billing.Scope{}, policy, now, nil)
-		if err != nil || len(found) > 0 {
-			b.Fatalf("%d differences, %v: %.3v", len(found), err, found)
+		found, err := rebuild.Check(b.Context(), conn, rebuild.Request{Rules: policy, At: now}, nil)
+		if err != nil || len(found.Rows) > 0 {
+			b.Fatalf("%d differences, %v: %.3v", len(found.Rows), err, found.Rows)
 		}
 		count := float64(facts / len(one) * len(one))
 		b.ReportMetric(count/time.Since(begin).Seconds(), "facts/s")

@@ -89,9 +89,9 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	}
 	const of = "finance-correction:stripe:live:in_1:"
 	read("r1", 1300)
-	wants("read", askedSQL, "in_1 open "+of+"r1 booked with 1000 usd under acme, and comes to 1300 usd under acme")
+	wants("read", askedSQL, "in_1 open "+of+"r1 booked with 10.00 USD under acme, but the facts give 13.00 USD under acme")
 	read("r2", 1000)
-	wants("undone before the answer", askedSQL, "in_1 cancelled "+of+"r1 booked with 1000 usd under acme, and comes to 1300 usd under acme")
+	wants("undone before the answer", askedSQL, "in_1 cancelled "+of+"r1 booked with 10.00 USD under acme, but the facts give 13.00 USD under acme")
 	if _, err := billing.Corrections(t.Context(), pool, "live", "in_1"); !errors.Is(err, billing.ErrNoQuestion) {
 		t.Errorf("of a question that is over: %v", err)
 	}
@@ -99,26 +99,26 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	answer("let it stand")
 	read("r4", 1000)
 	read("r5", 1300)
-	wants("let stand", askedSQL, "in_1 done "+of+"r3 booked with 1000 usd under acme, and comes to 1300 usd under acme")
+	wants("let stand", askedSQL, "in_1 done "+of+"r3 booked with 10.00 USD under acme, but the facts give 13.00 USD under acme")
 	read("r6", 1500)
-	wants("another difference", askedSQL, "in_1 open "+of+"r6 booked with 1000 usd under acme, and comes to 1500 usd under acme")
+	wants("another difference", askedSQL, "in_1 open "+of+"r6 booked with 10.00 USD under acme, but the facts give 15.00 USD under acme")
 	answer("correct")
 	wants("corrected", correctedSQL, of+"r6 finance-export:stripe:live:in_1 acme 500 usd")
 	read("r7", 1000)
-	wants("undone after the answer", askedSQL, "in_1 open "+of+"r7 booked with 1500 usd under acme, and comes to 1000 usd under acme")
+	wants("undone after the answer", askedSQL, "in_1 open "+of+"r7 booked with 15.00 USD under acme, but the facts give 10.00 USD under acme")
 	answer("correct")
 	wants("corrected back", correctedSQL, of+"r6 finance-export:stripe:live:in_1 acme 500 usd", of+"r7 finance-export:stripe:live:in_1 acme -500 usd")
 	if n := count(t, pool, `select count(*) from due where why = 'book' and object = 'in_1' and account = 'acme'`); n != 2 {
 		t.Errorf("%d are due to be booked, want 2", n)
 	}
-	if _, err := rebuild.Account(t.Context(), pool, acme, recompute(billing.CauseRules, "meaning-1", policy, now)); err != nil {
+	if _, err := rebuild.Account(t.Context(), pool, acme, recompute(billing.CauseRules, "rules-1", policy, now)); err != nil {
 		t.Fatal(err)
 	}
-	wants("folded anew without a change", askedSQL, "in_1 done "+of+"r7 booked with 1500 usd under acme, and comes to 1000 usd under acme")
+	wants("folded anew without a change", askedSQL, "in_1 done "+of+"r7 booked with 15.00 USD under acme, but the facts give 10.00 USD under acme")
 }
 
-// What is booked under an account that another reading or meaning takes it from is asked about, with what moves with it: an
-// invoice with its subscription, and a refund with that. The answer takes it from the one, and gives it to the other.
+// Another parser, or other rules, move objects to another account: an invoice with its subscription, and a refund with
+// the invoice. A task asks about each entry. The answer reverses it at the first account and books it at the second.
 func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -144,12 +144,18 @@ func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comes, err := rebuild.CheckReparse(t.Context(), conn, rebuild.Reparse{ID: "r1", Parser: 2, Facts: moves}, policy, now, nil)
+	comes, err := rebuild.Check(t.Context(), conn, rebuild.Request{Rules: policy, Reparse: &rebuild.Reparse{ID: "r1", Parser: 2, Facts: moves}, At: now}, nil)
 	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if want := []rebuild.TaskChange{{Kind: "entry_differs", Opens: 2, Money: map[string]int64{"usd": 1400}}}; !reflect.DeepEqual(comes.Tasks, want) {
-		t.Errorf("tasks %+v, want %+v", comes.Tasks, want)
+	entries := map[string][]rebuild.Entry{}
+	for _, i := range comes.Impacts {
+		entries[i.Account] = i.Entries
+	}
+	if want := map[string][]rebuild.Entry{"umbrella": {}, "acme": {
+		{Object: "in_1", Money: map[string]int64{"usd": 1000}}, {Object: "re_1", Money: map[string]int64{"usd": 400}},
+	}}; !reflect.DeepEqual(entries, want) {
+		t.Errorf("entries %+v, want %+v", entries, want)
 	}
 	for _, account := range append(appendReading(t, pool, "r1", moves...), billing.Scope{Mode: "live", Account: "umbrella"}) {
 		if _, err := rebuild.Account(t.Context(), pool, account, recompute(billing.CauseParser, "r1", policy, now)); err != nil {
@@ -157,8 +163,8 @@ func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 		}
 	}
 	if got, want := texts(t, pool, askedSQL), []string{
-		"in_1 open finance-correction:stripe:live:in_1:r1 booked with 1000 usd under acme, and comes to 1000 usd under umbrella",
-		"re_1 open finance-correction:stripe:live:re_1:r1 booked with -400 usd under acme, and comes to -400 usd under umbrella",
+		"in_1 open finance-correction:stripe:live:in_1:r1 booked with 10.00 USD under acme, but the facts give 10.00 USD under umbrella",
+		"re_1 open finance-correction:stripe:live:re_1:r1 booked with -4.00 USD under acme, but the facts give -4.00 USD under umbrella",
 	}; !slices.Equal(got, want) {
 		t.Fatalf("asked %q, want %q", got, want)
 	}
@@ -256,9 +262,9 @@ func TestCorrection_TaxReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	}
 	const of = "finance-correction:stripe:live:in_1:"
 	taxed("r1", 160)
-	wants("read", askedSQL, "in_1 open "+of+"r1 booked with 1000 usd, 0 usd of it tax, under acme, and comes to 1000 usd, 160 usd of it tax, under acme")
+	wants("read", askedSQL, "in_1 open "+of+"r1 booked with 10.00 USD, 0.00 USD of it tax, under acme, but the facts give 10.00 USD, 1.60 USD of it tax, under acme")
 	taxed("r2", 190)
-	wants("another tax", askedSQL, "in_1 open "+of+"r2 booked with 1000 usd, 0 usd of it tax, under acme, and comes to 1000 usd, 190 usd of it tax, under acme")
+	wants("another tax", askedSQL, "in_1 open "+of+"r2 booked with 10.00 USD, 0.00 USD of it tax, under acme, but the facts give 10.00 USD, 1.90 USD of it tax, under acme")
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := billing.Correct(t.Context(), tx, "live", "in_1", time.Now().UTC())
 		return err
@@ -268,5 +274,5 @@ func TestCorrection_TaxReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	wants("corrected", `select concat_ws(' ', effect_key, corrects, account, amount, tax, currency) from finance_corrections`,
 		of+"r2 finance-export:stripe:live:in_1 acme 0 190 usd")
 	taxed("r3", 190)
-	wants("the same again", askedSQL, "in_1 done "+of+"r2 booked with 1000 usd, 0 usd of it tax, under acme, and comes to 1000 usd, 190 usd of it tax, under acme")
+	wants("the same again", askedSQL, "in_1 done "+of+"r2 booked with 10.00 USD, 0.00 USD of it tax, under acme, but the facts give 10.00 USD, 1.90 USD of it tax, under acme")
 }

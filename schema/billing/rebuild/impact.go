@@ -14,20 +14,22 @@ import (
 // Impact is the effect of a recomputation on one account.
 type Impact struct {
 	billing.Scope
-	// Change is the largest change. The text describes it for people.
+	// Change is the most important change of the account.
 	Change Change `json:"change"`
-	Says   string `json:"says"`
-	// Differences are the rows that change.
-	Differences []Difference `json:"differences"`
-	// Letters are the kinds of emails that the change requires. A recomputation sends only the kinds that its job
-	// allows.
-	Letters []fold.Why `json:"-"`
+	// Before and After are the targets of the account's workspace, which show its access. Both are empty if the access
+	// does not change. Either is empty if there is no access.
+	Before fold.Target `json:"before"`
+	After  fold.Target `json:"after"`
+	// Entries are the booked entries for which a task opens or closes.
+	Entries []Entry `json:"entries"`
+	// Rows are the rows that change.
+	Rows []Difference `json:"rows"`
 }
 
-// Change is the largest change of an account.
+// Change is a kind of change of an account.
 type Change string
 
-// The changes, largest first. With ChangesRows the access stays the same.
+// The kinds of changes, most important first. ChangesRows means that rows change but the access does not.
 const (
 	LosesAccess     Change = "loses access"
 	GainsAccess     Change = "gains access"
@@ -37,29 +39,34 @@ const (
 	ChangesRows     Change = "rows alone"
 )
 
-// Changes lists all changes, largest first.
+// Changes lists all kinds of changes, most important first.
 var Changes = []Change{LosesAccess, GainsAccess, ChangesPlan, ChangesSeats, ChangesFeatures, ChangesRows}
 
-// Impacts groups differences by the accounts that own the rows before or after. The largest change comes first, then
-// mode and account decide. A row without an account has no impact.
-func Impacts(differences []Difference) (impacts []Impact) {
+// impactsOf groups differences by the accounts that own the row before or after the recomputation. It sorts the impacts
+// by change, most important first, and then by mode and account. It adds an entry to the account of the stored row, and
+// ignores rows without an account.
+func impactsOf(differences []Difference, entries map[booked]Entry) (impacts []Impact) {
 	index := map[billing.Scope]int{}
 	for _, d := range differences {
 		for _, account := range d.accounts() {
 			scope := billing.Scope{Mode: d.Mode, Account: account}
-			i, known := index[scope]
+			at, known := index[scope]
 			if !known {
-				i, index[scope] = len(impacts), len(impacts)
-				impacts = append(impacts, Impact{Scope: scope, Change: ChangesRows})
+				at, index[scope] = len(impacts), len(impacts)
+				impacts = append(impacts, Impact{Scope: scope, Change: ChangesRows, Entries: []Entry{}})
 			}
-			impacts[i].Differences = append(impacts[i].Differences, d)
-			if d.Table == "accounts" {
-				impacts[i].Change, impacts[i].Says = d.change()
+			i := &impacts[at]
+			i.Rows = append(i.Rows, d)
+			if d.Table == "accounts" && !d.before.target.Same(d.after.target) {
+				i.Before, i.After = d.before.target, d.after.target
+				i.Change = changeOf(i.Before, i.After)
+			}
+			of := booked{d.Mode, d.object()}
+			if entry, differs := entries[of]; differs && account == d.Account {
+				i.Entries = append(i.Entries, entry)
+				delete(entries, of)
 			}
 		}
-	}
-	for i := range impacts {
-		impacts[i].Letters = impacts[i].letters()
 	}
 	slices.SortFunc(impacts, func(a, b Impact) int {
 		return cmp.Or(slices.Index(Changes, a.Change)-slices.Index(Changes, b.Change),
@@ -68,82 +75,95 @@ func Impacts(differences []Difference) (impacts []Impact) {
 	return impacts
 }
 
-// Destructive reports whether the account loses access or a feature, a row moves to another account or disappears, or a
-// price that was known has another plan or quantity. Otherwise the recomputation only adds to the account.
-func (i Impact) Destructive() bool {
-	return i.Change == LosesAccess || slices.ContainsFunc(i.Differences, func(d Difference) bool {
-		if d.Stored != nil && d.Computed == nil {
-			return d.Table != "due"
-		}
-		// equal columns are missing
-		changes := func(column string) bool { return cmp.Or(d.Stored[column], any("")) != "" }
-		return changes("account") || missing("loses ", d.Computed, d.Stored) != "" ||
-			!changes("state.UnknownPrice") && (changes("state.Plan") || changes("state.Quantity"))
-	})
+// changeOf returns the most important change between two different targets.
+func changeOf(before, after fold.Target) Change {
+	active := func(t fold.Target) bool { return t.State == fold.WorkspaceActive }
+	switch {
+	case active(before) && !active(after):
+		return LosesAccess
+	case active(after) && !active(before):
+		return GainsAccess
+	case before.Plan != after.Plan:
+		return ChangesPlan
+	case before.Quantity != after.Quantity:
+		return ChangesSeats
+	case !slices.Equal(before.Features, after.Features):
+		return ChangesFeatures
+	}
+	return ChangesRows
 }
 
-// letters returns the kinds of emails that the differences require, at most one about lost access.
-func (i Impact) letters() (list []fold.Why) {
-	for _, d := range i.Differences {
-		for _, why := range d.letters {
-			isLoss := func(w fold.Why) bool { return w != fold.DueChanged }
-			if !isLoss(why) || i.Change == LosesAccess && !slices.ContainsFunc(list, isLoss) {
-				list = append(list, why)
-			}
+// Destructive reports whether the account loses something: access or a feature, or a row, which disappears or moves to
+// another account. It also returns true if a known price gets another plan or quantity. Otherwise the recomputation
+// only adds to the account.
+func (i Impact) Destructive() bool {
+	return i.Change == LosesAccess || len(missing(i.After.Features, i.Before.Features)) > 0 ||
+		slices.ContainsFunc(i.Rows, Difference.destructive)
+}
+
+// destructive reports whether the row disappears, moves to another account, or gets another plan or quantity.
+func (d Difference) destructive() bool {
+	if d.before.exists && !d.after.exists {
+		return d.Table != "due"
+	}
+	if d.before.account != "" && d.before.account != d.after.account {
+		return true
+	}
+	was, wasUnknown := saleOf(d.before.object)
+	is, isUnknown := saleOf(d.after.object)
+	return (wasUnknown == "" || wasUnknown == isUnknown) &&
+		(was.Plan != "" && was.Plan != is.Plan || was.Quantity != 0 && was.Quantity != is.Quantity)
+}
+
+// saleOf returns the sale of an object, and its unmapped price.
+func saleOf(o fold.Object) (sold fact.Sale, unknown string) {
+	switch o := o.(type) {
+	case *fold.Subscription:
+		return o.Sale, o.UnknownPrice
+	case *fold.Invoice:
+		return o.Sale, o.UnknownPrice
+	case *fold.Checkout:
+		return o.Sale, ""
+	}
+	return sold, ""
+}
+
+// Message describes the change of the access for people. It is empty if the access stays the same.
+func (i Impact) Message() string {
+	plan := func(t fold.Target) string {
+		if t.Quantity > 1 {
+			return fmt.Sprintf("%s × %d", t.Plan, t.Quantity)
+		}
+		return t.Plan
+	}
+	switch i.Change {
+	case LosesAccess:
+		return "loses " + plan(i.Before)
+	case GainsAccess:
+		return "gains " + plan(i.After)
+	case ChangesPlan:
+		return i.Before.Plan + " becomes " + i.After.Plan
+	case ChangesSeats:
+		return fmt.Sprintf("%d seats become %d", i.Before.Quantity, i.After.Quantity)
+	case ChangesFeatures:
+		var parts []string
+		if more := missing(i.Before.Features, i.After.Features); len(more) > 0 {
+			parts = append(parts, "gains "+strings.Join(more, ", "))
+		}
+		if less := missing(i.After.Features, i.Before.Features); len(less) > 0 {
+			parts = append(parts, "loses "+strings.Join(less, ", "))
+		}
+		return strings.Join(parts, " ")
+	}
+	return ""
+}
+
+// missing returns the elements of features that from does not contain.
+func missing(from, features []string) (list []string) {
+	for _, feature := range features {
+		if !slices.Contains(from, feature) {
+			list = append(list, feature)
 		}
 	}
 	return list
-}
-
-// accounts returns the accounts that own the row before or after.
-func (d Difference) accounts() (list []string) {
-	list = append(list, d.Account)
-	for _, side := range []map[string]any{d.Stored, d.Computed} {
-		if account, ok := side["account"].(string); ok {
-			list = append(list, account)
-		}
-	}
-	return fact.Unique(slices.DeleteFunc(list, func(account string) bool { return account == "" }))
-}
-
-// change returns the change that a difference in the row of an account means, and describes it.
-func (d Difference) change() (change Change, says string) {
-	before, after := d.Stored, d.Computed
-	differs := func(column string) bool { return fmt.Sprint(before[column]) != fmt.Sprint(after[column]) }
-	plan := func(side map[string]any) string {
-		if n, ok := side["target_quantity"].(float64); ok && n > 1 {
-			return fmt.Sprintf("%v × %v", side["target_plan"], n)
-		}
-		return fmt.Sprint(side["target_plan"])
-	}
-	switch {
-	case before["target_state"] == fold.WorkspaceActive && differs("target_state"):
-		return LosesAccess, "loses " + plan(before)
-	case after["target_state"] == fold.WorkspaceActive && differs("target_state"):
-		return GainsAccess, "gains " + plan(after)
-	case differs("target_plan"):
-		return ChangesPlan, fmt.Sprintf("%v becomes %v", before["target_plan"], after["target_plan"])
-	case differs("target_quantity"):
-		return ChangesSeats, fmt.Sprintf("%v seats become %v", before["target_quantity"], after["target_quantity"])
-	case differs("target_features"):
-		return ChangesFeatures,
-			strings.TrimSpace(missing("gains ", before, after) + " " + missing("loses ", after, before))
-	}
-	return ChangesRows, ""
-}
-
-// missing lists the features of side that from does not have, after verb. It returns "" if there is no such feature.
-func missing(verb string, from, side map[string]any) string {
-	had, _ := from["target_features"].([]any)
-	has, _ := side["target_features"].([]any)
-	var more []string
-	for _, feature := range has {
-		if !slices.Contains(had, feature) {
-			more = append(more, fmt.Sprint(feature))
-		}
-	}
-	if more == nil {
-		return ""
-	}
-	return verb + strings.Join(more, ", ")
 }

@@ -16,6 +16,7 @@ const (
 var (
 	check, deliver, count       = billingtest.Check, billingtest.Deliver, billingtest.Count
 	recompute                   = billingtest.Job
+	receiptsOf, subjects        = billingtest.Receipts, billingtest.Subjects
 	checkWith, texts, forecast  = billingtest.CheckWith, billingtest.Texts, billingtest.Forecast
 	mapped, propose, switchTo   = billingtest.Mapped, billingtest.Propose, billingtest.Switch
 	deliverWith, applyPatiently = billingtest.DeliverWith, billingtest.ApplyPatiently
@@ -24,7 +25,7 @@ var (
 	events                      = billingtest.Events
 	seen                        = billingtest.Seen
 	prices                      = billingtest.Prices
-	created, updated, deleted   = billingtest.Created, billingtest.Updated, billingtest.Deleted
+	created, updated            = billingtest.Created, billingtest.Updated
 	invoice, paid, failed       = billingtest.Invoice, billingtest.Paid, billingtest.Failed
 	charge, tie, sale           = billingtest.Charge, billingtest.Tie, billingtest.Sale
 	refund, refunded            = billingtest.Refund, billingtest.Refunded

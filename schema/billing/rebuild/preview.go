@@ -3,8 +3,6 @@ package rebuild
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,55 +17,30 @@ import (
 
 // preview is a recomputation in temporary tables.
 type preview struct {
+	Request
 	tx       pgx.Tx
-	policy   fact.Policy
-	at       time.Time
 	progress Progress
-	// compareTasks is set if tasks are compared as well.
-	compareTasks bool
-	// yields is set if the fold pauses for as long as it works, so that deliveries have half of the database's time.
+	// yields is set if the computation pauses after each step for as long as the step took, so that deliveries get half
+	// of the database's time.
 	yields bool
-	// home is the schema of the stored tables, path its search path.
+	// home is the schema that contains the stored tables. path is the search path of the session.
 	home, path string
-	// scopes are the accounts that are folded; nil means all.
+	// scopes are the accounts to recompute; nil means all.
 	scopes map[billing.Scope]bool
-	// objects are objects by mode that are folded besides the objects of the accounts. folded has all objects that were
-	// found.
+	// objects contains further objects to recompute, by mode. folded contains all objects that were recomputed.
 	objects map[string][]string
 	folded  map[string]bool
 }
 
-// run folds the accounts that pick returns, or all accounts if it returns nil, and rolls the transaction back.
-func run(ctx context.Context, conn *pgx.Conn, rules fact.Policy, at time.Time, progress Progress,
-	pick func(*preview) ([]billing.Scope, error)) (is Forecast, err error) {
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	if err == nil && at.IsZero() {
-		err = tx.QueryRow(ctx, snapshotTimeSQL).Scan(&at)
-	}
-	if err == nil {
-		p := &preview{tx: tx, policy: rules, at: at, progress: progress, objects: map[string][]string{},
-			folded: map[string]bool{}}
-		is, err = p.forecast(ctx, pick)
-		err = cmp.Or(err, tx.Rollback(ctx))
-	}
-	if err != nil {
-		return is, fmt.Errorf("preview a recomputation: %w", err)
-	}
-	return is, nil
-}
-
-// snapshotTimeSQL takes the snapshot of its transaction. All visible commits happened before the returned time.
-const snapshotTimeSQL = `select clock_timestamp()`
-
-func (p *preview) forecast(ctx context.Context, pick func(*preview) ([]billing.Scope, error)) (is Forecast, err error) {
-	scopes, err := pick(p)
+func (p *preview) forecast(ctx context.Context) (is Forecast, err error) {
+	scopes, err := p.pick(ctx)
 	if err != nil {
 		return is, err
 	}
 	if scopes != nil {
 		p.scopes = map[billing.Scope]bool{}
 	}
-	facts, err := p.facts(ctx, scopes) // before the temporary tables hide the rows with the objects of an account
+	facts, err := p.facts(ctx, scopes) // read them before the temporary tables hide the stored ones
 	if err == nil {
 		err = p.hideTables(ctx)
 	}
@@ -80,16 +53,18 @@ func (p *preview) forecast(ctx context.Context, pick func(*preview) ([]billing.S
 		if err == nil {
 			var found []Difference
 			found, err = p.compare(ctx, table)
-			is.Differences = append(is.Differences, slices.DeleteFunc(found, Difference.empty)...)
+			is.Rows = append(is.Rows, slices.DeleteFunc(found, Difference.empty)...)
 		}
 	}
-	if err == nil && p.compareTasks {
-		is.Tasks, err = p.tasks(ctx, is.Differences)
+	var entries map[booked]Entry
+	if err == nil && (p.From != nil || p.Reparse != nil) { // a repair of rows opens no task
+		entries, err = p.entries(ctx, is.Rows)
 	}
+	is.Impacts = impactsOf(is.Rows, entries)
 	return is, err
 }
 
-// facts returns one fact of each object of the accounts that is not folded yet.
+// facts returns one fact for each object of the accounts that is not recomputed yet.
 func (p *preview) facts(ctx context.Context, scopes []billing.Scope) ([]fact.Fact, error) {
 	if p.scopes == nil {
 		return schema.Rows(ctx, p.tx, "read facts", billing.ScanFact, factOfAllSQL)
@@ -116,13 +91,14 @@ func (p *preview) facts(ctx context.Context, scopes []billing.Scope) ([]fact.Fac
 	}), nil
 }
 
-// hideTables creates an empty temporary table for each table that Apply writes. Postgres finds temporary tables first.
+// hideTables creates an empty temporary table for each table that Apply writes. Postgres searches temporary tables
+// first.
 func (p *preview) hideTables(ctx context.Context) error {
 	const sql = `select current_schema(), current_setting('search_path')`
 	if err := p.tx.QueryRow(ctx, sql).Scan(&p.home, &p.path); err != nil {
 		return err
 	}
-	names := []string{"outbox", "tasks"} // Apply writes them, but facts do not determine their rows
+	names := []string{"outbox", "tasks"} // Apply writes them, but facts alone do not determine their rows
 	for _, table := range projections {
 		names = append(names, table.name)
 	}
@@ -141,7 +117,7 @@ func (p *preview) fold(ctx context.Context, facts []fact.Fact) error {
 	if err := p.tx.Conn().DeallocateAll(ctx); err != nil { // they were prepared with the stored tables
 		return err
 	}
-	scratch := billing.Recompute{Cause: billing.CauseRows, Policy: p.policy, At: p.at, Scratch: true}
+	scratch := billing.Recompute{Cause: billing.CauseRows, Policy: p.Rules, At: p.At, Scratch: true}
 	for i, next := range facts {
 		if p.progress != nil && i%1000 == 0 {
 			p.progress(i, len(facts))
@@ -164,7 +140,7 @@ func (p *preview) fold(ctx context.Context, facts []fact.Fact) error {
 	return nil
 }
 
-// reached returns the facts of accounts that own a folded object and are not folded yet.
+// reached returns facts of further accounts: accounts that own a recomputed object and are not recomputed yet.
 func (p *preview) reached(ctx context.Context) ([]fact.Fact, error) {
 	if p.scopes == nil {
 		return nil, nil
@@ -175,7 +151,7 @@ func (p *preview) reached(ctx context.Context) ([]fact.Fact, error) {
 		return nil, err
 	}
 	const searchSQL = `select set_config('search_path', $1, true)`
-	if _, err := p.tx.Exec(ctx, searchSQL, p.path+", pg_temp"); err != nil { // the stored tables come first
+	if _, err := p.tx.Exec(ctx, searchSQL, p.path+", pg_temp"); err != nil { // search the stored tables first
 		return nil, err
 	}
 	if err := p.tx.Conn().DeallocateAll(ctx); err != nil {
@@ -193,8 +169,8 @@ const reachedSQL = `
 select mode, account from subscriptions where account <> '' union select mode, account from invoices where account <> ''
 union select mode, account from objects where account <> '' union select mode, account from grants where account <> ''`
 
-// compare returns the rows of a table that differ from the temporary table. It compares the folded objects and all rows
-// of the folded accounts.
+// compare returns the rows of a table that differ between the stored and the temporary table. It compares all rows of
+// the recomputed objects and accounts.
 func (p *preview) compare(ctx context.Context, table projection) ([]Difference, error) {
 	var modes, accounts []string // null means all
 	if p.scopes != nil {
@@ -207,26 +183,17 @@ func (p *preview) compare(ctx context.Context, table projection) ([]Difference, 
 	}
 	except := slices.Concat(alwaysExcept, table.except)
 	return schema.Rows(ctx, p.tx, "compare "+table.name, func(row pgx.CollectableRow) (Difference, error) {
-		d := Difference{Table: table.name}
+		var mode, key string
 		var stored, computed []byte
-		if err := row.Scan(&d.Mode, &d.Row, &stored, &computed); err != nil {
-			return d, err
+		if err := row.Scan(&mode, &key, &stored, &computed); err != nil {
+			return Difference{}, err
 		}
-		var err error
-		d.letters, err = table.letters(stored, computed)
-		err = errors.Join(err, unmarshal(stored, &d.Stored), unmarshal(computed, &d.Computed))
-		for _, side := range []map[string]any{d.Computed, d.Stored} {
-			if account, ok := side[table.account()].(string); ok && account != "" {
-				d.Account = account
-			}
-		}
-		d.Columns = d.narrow()
-		return d, err
-	}, table.compareSQL(p.home), except, modes, accounts, p.at)
+		return table.difference(mode, key, stored, computed)
+	}, table.compareSQL(p.home), except, modes, accounts, p.At)
 }
 
-// compareSQL compares the table in schema home with its temporary table: without columns $1, of accounts $3 in modes
-// $2, at time $4.
+// compareSQL compares the stored table in schema home with its temporary copy. $1 lists columns to ignore, $2 the modes
+// and $3 the accounts to compare, and $4 is the time.
 func (p projection) compareSQL(home string) string {
 	stored, computed := pgx.Identifier{home, p.name}, pgx.Identifier{"pg_temp", p.name}
 	where := " where $4::timestamptz is not null"
@@ -248,11 +215,4 @@ func (p projection) compareSQL(home string) string {
 	return `select mode, key, l.data, f.data
   from ` + side(stored, where+concerned) + ` l full join ` + side(computed, where) + ` f using (mode, key)
  where l.data is distinct from f.data and not (l.data is null and f.clock) order by mode, key`
-}
-
-func unmarshal(data []byte, into *map[string]any) error {
-	if data == nil {
-		return nil
-	}
-	return json.Unmarshal(data, into)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,60 +16,76 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Reparse is a set of facts that another version of the parser finds in stored payloads. The facts are appended to the
-// earlier ones, and folds use the newest facts of each event. A further reparse undoes a reparse.
+// Reparse is a set of facts that another version of the parser reads from stored payloads. The facts are appended, and
+// folds use the newest facts of each event.
 type Reparse struct {
 	ID string
 	// Parser is the version of the parser.
 	Parser int
-	// Undoes is the ID of the reparse that this one undoes, or empty.
-	Undoes string
 	Facts  []FactChange
-	// Before is the number of reparses when the facts were compared.
+	// Before is the number of reparses that were stored when the facts were compared.
 	Before int
 }
 
-// FactChange is a fact that another parser changes. Before is zero if the event had no such fact. After has no data if
-// the event no longer has it.
+// FactChange is a fact that differs between two versions of the parser. Before is zero if the event had no such fact.
+// After has no data if the event no longer has the fact.
 type FactChange struct{ Before, After fact.Fact }
 
-// Fields names the fields that differ, as "Invoice.Paid". It returns [""] if one side has no data.
-func (c FactChange) Fields() []string {
-	if c.Before.Data == (fact.Data{}) || c.After.Data == (fact.Data{}) {
+// Fields names the fields that differ, as "Invoice.Paid", sorted. It returns [""] if the fact before or after has no
+// data.
+func (c FactChange) Fields() (names []string) {
+	before, after := c.Before, c.After
+	if before.Data == (fact.Data{}) || after.Data == (fact.Data{}) {
 		return []string{""}
 	}
-	d := Difference{Stored: fieldsOf(c.Before), Computed: fieldsOf(c.After)}
-	return d.narrow()
-}
-
-// fieldsOf returns the fields of a fact, named by their part of the data.
-func fieldsOf(f fact.Fact) map[string]any {
-	data, err := json.Marshal(f.Data)
-	var parts map[string]map[string]any
-	if err == nil {
-		err = json.Unmarshal(data, &parts)
-	}
-	if err != nil {
-		panic(err) // facts contain only types that JSON has
-	}
-	fields := map[string]any{"Customer": f.Customer, "OccurredAt": f.OccurredAt, "Rank": f.Rank}
-	for part, of := range parts {
-		for name, value := range of {
-			fields[part+"."+name] = value
+	for name, differs := range map[string]bool{"Customer": before.Customer != after.Customer,
+		"OccurredAt": !before.OccurredAt.Equal(after.OccurredAt), "Rank": before.Rank != after.Rank} {
+		if differs {
+			names = append(names, name)
 		}
 	}
-	return fields
+	left, right := reflect.ValueOf(asStored(before.Data)), reflect.ValueOf(asStored(after.Data))
+	for part := range left.Type().Fields() {
+		was, is := left.FieldByIndex(part.Index), right.FieldByIndex(part.Index)
+		empty := reflect.New(part.Type.Elem())
+		for _, side := range []*reflect.Value{&was, &is} {
+			if side.IsNil() {
+				*side = empty
+			}
+		}
+		for field := range part.Type.Elem().Fields() {
+			a, b := was.Elem().FieldByIndex(field.Index), is.Elem().FieldByIndex(field.Index)
+			if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+				names = append(names, part.Name+"."+field.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
-// CompareFacts compares the stored facts of an event with the facts that a version of the parser finds in its payload,
-// and returns the facts that differ. It skips a fact of a newer parser, and each fact for which keeps returns true.
-func CompareFacts(stored, parsed []fact.Fact, parser int, keeps func(fact.Fact) bool) (differ []FactChange) {
+// asStored returns the data as the database would return it: without a difference between nil and empty lists, or
+// between time zones.
+func asStored(d fact.Data) (as fact.Data) {
+	data, err := json.Marshal(d)
+	if err == nil {
+		err = json.Unmarshal(data, &as)
+	}
+	if err != nil {
+		panic(err) // a fact contains only types that JSON supports
+	}
+	return as
+}
+
+// CompareFacts compares the stored facts of an event with the facts that a version of the parser reads from its
+// payload. It returns the facts that differ. It skips facts that a newer version of the parser has stored.
+func CompareFacts(stored, parsed []fact.Fact, parser int) (differ []FactChange) {
 	index := func(list []fact.Fact, f fact.Fact) int {
 		return slices.IndexFunc(list, func(o fact.Fact) bool { return o.Kind == f.Kind && o.Object == f.Object })
 	}
 	add := func(before, after fact.Fact) {
 		after.Reader, after.Origin, after.Reading = parser, fact.FromReread, ""
-		if before.Reader <= parser && !keeps(before) {
+		if before.Reader <= parser {
 			differ = append(differ, FactChange{before, after})
 		}
 	}
@@ -93,7 +110,7 @@ func CompareFacts(stored, parsed []fact.Fact, parser int, keeps func(fact.Fact) 
 	return differ
 }
 
-// complete copies lines from the stored fact if the payload contains only a part of them.
+// complete copies lines from the stored fact if the payload contains only some of the lines.
 func complete(f *fact.Fact, stored fact.Fact) {
 	if i := f.Invoice; i != nil && stored.Invoice != nil && i.Partial && !stored.Invoice.Partial {
 		i.Lines, i.Partial = stored.Invoice.Lines, false
@@ -103,67 +120,39 @@ func complete(f *fact.Fact, stored fact.Fact) {
 	}
 }
 
-// Reparses returns the number of reparses, and the IDs of the undoing ones.
-func Reparses(ctx context.Context, db schema.Querier) (count int, undoing []string, err error) {
-	ids, err := schema.Rows(ctx, db, "read the readings", pgx.RowTo[string], reparsesSQL)
-	return len(ids), slices.DeleteFunc(ids, func(id string) bool { return id == "" }), err
+// Reparses returns the number of stored reparses.
+func Reparses(ctx context.Context, db schema.Querier) (count int, err error) {
+	return schema.One[int](ctx, db, "count the readings", reparsesSQL)
 }
 
-// ErrNoReparse means that no reparse has the ID.
-var ErrNoReparse = errors.New("no such reading")
+// ErrOutdated means that another reparse was stored after the facts were compared.
+var ErrOutdated = errors.New("another parse of the payloads was stored in the meantime")
 
-// Undo returns the reparse that undoes another one. It contains the earlier facts, except of events that a newer
-// reparse has changed. It returns [ErrNoReparse] for an unknown ID. It writes nothing; see [Reparse.AppendIn].
-func Undo(ctx context.Context, db schema.Querier, id string) (r Reparse, err error) {
-	r.Undoes = id
-	if r.Before, _, err = Reparses(ctx, db); err != nil {
-		return r, err
-	}
-	parsers, err := schema.List[int](ctx, db, "read reading "+id, parserOfSQL, id)
-	if err == nil && len(parsers) == 0 {
-		err = ErrNoReparse
-	}
-	if err != nil {
-		return r, err
-	}
-	r.Parser = parsers[0]
-	facts, err := schema.Rows(ctx, db, "read reading "+id, billing.ScanFact, undoSQL, id)
-	if err != nil {
-		return r, err
-	}
-	for i := 0; i+1 < len(facts); i += 2 { // the earlier fact follows each fact
-		before, after := facts[i], facts[i+1]
-		after.Reader, after.Origin, after.Reading = r.Parser, fact.FromReread, ""
-		r.Facts = append(r.Facts, FactChange{before, after})
-	}
-	return r, nil
-}
-
-// ErrOutdated means that another reparse was appended after the facts were compared.
-var ErrOutdated = errors.New("bodies were read again meanwhile")
-
-// AppendIn appends the facts and records the reparse in tx, with the person who decided it and the reason. It returns
-// the accounts of the facts; an account "" means objects without an account. It returns [ErrOutdated] if another
-// reparse was appended first; concurrent calls wait for each other. After an error tx must be rolled back.
+// AppendIn appends the facts and records the reparse in tx, with the person who requested it and the reason. It returns
+// the accounts of the facts; the account "" means objects without an account. It returns [ErrOutdated] if another
+// reparse was stored first. Concurrent calls wait for each other. If AppendIn fails, tx must be rolled back.
 func (r Reparse) AppendIn(ctx context.Context, tx pgx.Tx, who, why string) (accounts []billing.Scope, err error) {
 	if _, err := tx.Exec(ctx, lockReparsesSQL); err != nil {
-		return nil, fmt.Errorf("append reading %s: %w", r.ID, err)
+		return nil, fmt.Errorf("store the facts of parse %s: %w", r.ID, err)
 	}
-	if count, _, err := Reparses(ctx, tx); err != nil {
+	if count, err := Reparses(ctx, tx); err != nil {
 		return nil, err
 	} else if count != r.Before {
 		return nil, ErrOutdated
 	}
-	if _, err = tx.Exec(ctx, recordReparseSQL, r.ID, r.Parser, r.Undoes, who, why); err == nil {
+	if _, err = tx.Exec(ctx, recordReparseSQL, r.ID, r.Parser, who, why); err == nil {
 		err = r.append(ctx, tx)
 	}
+	if err == nil {
+		err = r.writeSubjects(ctx, tx)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("append reading %s: %w", r.ID, err)
+		return nil, fmt.Errorf("store the facts of parse %s: %w", r.ID, err)
 	}
 	return r.accounts(ctx, tx)
 }
 
-// accounts returns the accounts of the facts after they were appended.
+// accounts returns the accounts of the appended facts.
 func (r Reparse) accounts(ctx context.Context, tx pgx.Tx) ([]billing.Scope, error) {
 	return schema.Rows(ctx, tx, "read accounts", pgx.RowToStructByPos[billing.Scope], reparsedAccountsSQL, r.ID)
 }
@@ -180,7 +169,20 @@ func (r Reparse) append(ctx context.Context, tx pgx.Tx) error {
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// Payload is an applied event with its newest facts, including facts without data. Body is nil if it is erased.
+// writeSubjects writes the subjects of the events after the facts were appended. An event may no longer be about an
+// object, and then no recomputation folds that object.
+func (r Reparse) writeSubjects(ctx context.Context, tx pgx.Tx) error {
+	var receipts []string
+	for _, f := range r.Facts {
+		receipts = append(receipts, f.After.ReceiptID)
+	}
+	b := &pgx.Batch{}
+	billing.WriteSubjects(b, fact.Unique(receipts))
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// Payload is the payload of an applied event, with the newest facts of the event. Facts without data are included. Body
+// is nil if the payload is erased.
 type Payload struct {
 	ID, Account, Mode, EventID, Type string
 	BodyHash, Body                   []byte
@@ -189,21 +191,21 @@ type Payload struct {
 
 // PayloadFilter selects payloads. Its zero value selects all.
 type PayloadFilter struct {
-	// Objects selects the events with facts about one of these objects in a mode.
+	// Objects selects the events with a fact about one of these objects.
 	Objects []string
 	Mode    string
 	Type    string
 	// Since is the earliest time of receipt.
 	Since time.Time
-	// Parser selects the events with facts from this version of the parser. Nil means any version.
+	// Parser selects the events with facts from this version of the parser. Nil selects any version.
 	Parser *int
 }
 
-// pageSize is the number of payloads in memory.
+// pageSize is the number of payloads that are read into memory at a time.
 const pageSize = 100
 
 // EachPayload calls f for each applied event of a provider that matches the filter, oldest first. It stops at the first
-// error of f and returns it. It omits replayed receipts and receipts that relay another event.
+// error of f and returns that error. It skips receipts that replay or relay another event.
 func EachPayload(ctx context.Context, db schema.Querier, provider string, filter PayloadFilter,
 	f func(Payload) error) error {
 	var since *time.Time

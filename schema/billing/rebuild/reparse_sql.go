@@ -2,12 +2,12 @@ package rebuild
 
 import "github.com/pawlhq/pawl/schema/billing"
 
-// parsed is the condition of facts f that a parser found in the payload of receipt r. It omits a refund that only its
-// charge reports, because that refund follows from several facts.
+// parsed selects facts f that a parser read from the payload of receipt r. It omits a refund that only its charge
+// reports, because that refund is derived from several facts.
 const parsed = `f.receipt_id = r.id and f.event_id = r.event_id and f.origin in ('event', 'fetched', 'reread') and f.kind <> 'withheld'
           and f.data -> 'Refund' ->> 'ByCharge' is null`
 
-// payloadsSQL omits receipts that relay an event, and suspected replays.
+// payloadsSQL skips receipts that relay an event, and suspected replays.
 const payloadsSQL = `
 select r.id::text, r.account, r.mode, r.event_id, r.type, r.body_hash, b.body
   from receipts r left join receipt_bodies b on b.receipt_id = r.id
@@ -25,38 +25,18 @@ select ` + billing.FactColumns + ` from facts f
    and not exists (select from facts n where ` + sameFact + ` and n.reading <> '' and ` + later + `)
  order by id`
 
-const reparsesSQL = `select case when undoes is null then '' else id end from readings`
-
-const parserOfSQL = `select reader from readings where id = $1`
+const reparsesSQL = `select count(*) from readings`
 
 const lockReparsesSQL = `select pg_advisory_xact_lock(hashtextextended('readings', 0))`
 
-const recordReparseSQL = `insert into readings (id, reader, undoes, who, why) values ($1, $2, nullif($3, ''), $4, $5)`
+const recordReparseSQL = `insert into readings (id, reader, who, why) values ($1, $2, $3, $4)`
 
-// sameFact and later compare two facts of one event about one object.
+// sameFact and later compare two versions of one fact.
 const (
 	sameFact = `n.object = f.object and n.event_id = f.event_id and n.kind = f.kind and n.mode = f.mode
             and n.provider = f.provider and n.provider_account = f.provider_account`
 	later = `(n.reader, n.id) > (f.reader, f.id)`
 )
-
-// undoSQL returns each fact of a reparse that is still the newest, followed by the earlier fact. The earlier fact has
-// no data if there was none.
-const undoSQL = `
-select f.provider, f.provider_account, f.mode, f.kind, f.object, x.customer, f.event_id, x.event_type, f.receipt_id::text,
-       x.occurred_at, x.rank, x.origin, x.reader, x.reading, x.data
-  from facts f
-  left join lateral (
-      select * from facts n where ` + sameFact + ` and (n.reader, n.id) < (f.reader, f.id)
-       order by n.reader desc, n.id desc limit 1) before on true
- cross join lateral (values
-      (1, f.customer, f.event_type, f.occurred_at, f.rank, f.origin, f.reader, f.reading, f.data),
-      (2, coalesce(before.customer, f.customer), f.event_type, coalesce(before.occurred_at, f.occurred_at),
-          coalesce(before.rank, f.rank), f.origin, f.reader, f.reading, coalesce(before.data, '{}'))
-      ) x (place, customer, event_type, occurred_at, rank, origin, reader, reading, data)
- where f.reading = $1 and f.reading <> ''
-   and not exists (select from facts n where ` + sameFact + ` and n.reading <> '' and ` + later + `)
- order by f.id, x.place`
 
 const reparsedAccountsSQL = `
 select distinct f.mode, coalesce(o.account, '') from facts f

@@ -44,16 +44,14 @@ func TestCompareReadings(t *testing.T) {
 		"lines of a session stay": {[]fact.Fact{session(fact.Checkout{Status: "open", Lines: lines})},
 			[]fact.Fact{session(fact.Checkout{Status: "open"})}, 2, nil},
 		"newer reader":    {[]fact.Fact{invoice(3, fact.Invoice{Paid: 1})}, []fact.Fact{full}, 2, nil},
-		"undone":          {[]fact.Fact{invoice(2, fact.Invoice{Paid: 7})}, []fact.Fact{full}, 2, nil},
 		"no more":         {[]fact.Fact{full}, nil, 2, []string{"in_1 []"}},
 		"no more, still":  {[]fact.Fact{none}, nil, 2, nil},
 		"again":           {[]fact.Fact{none}, []fact.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
 		"new":             {nil, []fact.Fact{full}, 2, []string{"in_1 [] 1 lines"}},
 		"older than this": {[]fact.Fact{full}, nil, 0, nil},
 	} {
-		keeps := func(f fact.Fact) bool { return f.Invoice != nil && f.Invoice.Paid == 7 }
 		var got []string
-		for _, f := range rebuild.CompareFacts(c.was, c.now, c.version, keeps) {
+		for _, f := range rebuild.CompareFacts(c.was, c.now, c.version) {
 			if f.After.Reader != c.version || f.After.Origin != fact.FromReread {
 				t.Errorf("%s: is of version %d, origin %s", name, f.After.Reader, f.After.Origin)
 			}
@@ -72,7 +70,7 @@ func TestCompareReadings(t *testing.T) {
 // appendReading appends facts as a reading, and returns the accounts that it is about.
 func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...rebuild.FactChange) []billing.Scope {
 	t.Helper()
-	count, _, err := rebuild.Reparses(t.Context(), pool)
+	count, err := rebuild.Reparses(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +121,10 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	for i := range later {
 		later[i].EventID = fmt.Sprint("evt_later_", i)
 	}
+	for i := range later { // receipts of their own
+		later[i].ReceiptID = fmt.Sprintf("00000000-0000-7000-9000-%012d", i)
+	}
+	receiptsOf(t, pool, append(first, later...)...)
 	deliver(t, pool, first, now)
 	var facts []rebuild.FactChange
 	for i, f := range first {
@@ -164,19 +166,29 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	if left := check(t, pool, billing.Scope{}, now); len(left) > 0 {
 		t.Errorf("the rows are not what the facts come to: %q", left)
 	}
+	const wrongSQL = `select count(*) from event_subjects s full join facts f on f.receipt_id = s.receipt_id and f.object = s.object left join subscriptions o on o.id = f.object
+		where f.reading = '' and s.account is distinct from o.account`
+	if n := count(t, pool, wrongSQL); n > 0 {
+		t.Errorf("%d subjects of events are not the accounts of their subscriptions: %q", n, subjects(t, pool))
+	}
 	if n := count(t, pool, `select count(*) from grants where plan = 'enterprise'`); n != customers {
 		t.Errorf("%d of %d new subscriptions grant", n, customers)
 	}
 }
 
-// An event that turns out to tell nothing of an object takes the object away, and what it granted; an undo gives it
-// back.
-func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
+// If a payload turns out not to mention an object, the object and its grant are removed. A further reparse that finds
+// the object again restores both.
+func TestReparse_ObjectNotMentioned_GoneUntilFoundAgain(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	now := at(3 * aDay)
 	facts := events([]fact.Fact{created(0, "active", "pro"), paid(1, 1, "pro")}, false)
+	receiptsOf(t, pool, facts...)
 	deliver(t, pool, facts, now)
+	told := subjects(t, pool)
+	if len(told) != len(facts) {
+		t.Fatalf("subjects %q of %d events", told, len(facts))
+	}
 	acme := billing.Scope{Mode: "live", Account: "acme"}
 	fold := func(want string) {
 		t.Helper()
@@ -192,25 +204,23 @@ func TestReading_ObjectNotToldAnyMore_GoneUntilUndone(t *testing.T) {
 			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	}
-	var gone []rebuild.FactChange
+	var gone, found []rebuild.FactChange
 	for _, f := range facts {
-		gone = append(gone, rereadAs(f, func(f *fact.Fact) { f.Data = fact.Data{} }))
+		none := rereadAs(f, func(f *fact.Fact) { f.Data = fact.Data{} })
+		gone = append(gone, none)
+		found = append(found, rereadAs(none.After, func(again *fact.Fact) { again.Data = f.Data }))
 	}
 	appendReading(t, pool, "reread-1", gone...)
-	fold("suspended 0 0 0")
-	undo, err := rebuild.Undo(t.Context(), pool, "reread-1")
-	if err != nil || len(undo.Facts) != len(facts) {
-		t.Fatalf("undoing: %+v, %v", undo, err)
+	if left := subjects(t, pool); len(left) > 0 {
+		t.Errorf("the events still have the subjects %q", left)
 	}
-	appendReading(t, pool, "undo-1", undo.Facts...)
+	fold("suspended 0 0 0")
+	appendReading(t, pool, "reread-2", found...)
 	if _, err := rebuild.Account(t.Context(), pool, billing.Scope{Mode: "live"}, recompute(billing.CauseParser, "reread-1", policy, now)); err != nil {
 		t.Fatal(err)
 	}
 	fold("active 1 1 1")
-	if again, err := rebuild.Undo(t.Context(), pool, "reread-1"); err != nil || len(again.Facts) > 0 {
-		t.Errorf("undone twice: %+v, %v", again, err)
-	}
-	if _, err := rebuild.Undo(t.Context(), pool, "reread-9"); !errors.Is(err, rebuild.ErrNoReparse) {
-		t.Errorf("of no reading: %v", err)
+	if again := subjects(t, pool); !slices.Equal(again, told) {
+		t.Errorf("the events have the subjects %q, want %q as before", again, told)
 	}
 }

@@ -14,9 +14,8 @@ import (
 // errLocked is returned if another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// tryLock takes the lock file at path, which is made when it does not exist. Closing the file
-// gives the lock back, and so does the kernel when this process ends; processes that it starts
-// do not hold it, unless the file is passed on to them.
+// tryLock locks the file at path, and creates it if it does not exist. The lock is released when the file is closed or
+// this process ends. Child processes do not hold the lock, unless they inherit the file.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -33,7 +32,7 @@ func tryLock(path string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// Lock waits for the lock file at path until ctx ends. Closing the file gives it back.
+// Lock waits for the lock file at path until ctx ends. Closing the file releases the lock.
 func Lock(ctx context.Context, path string) (*os.File, error) {
 	for {
 		f, err := tryLock(path)
@@ -43,24 +42,24 @@ func Lock(ctx context.Context, path string) (*os.File, error) {
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(err, ctx.Err())
-		case <-time.After(50 * time.Millisecond): // flock has no wait that a context could end
+		case <-time.After(50 * time.Millisecond): // flock cannot be cancelled by a context
 		}
 	}
 }
 
-// forkPatience is how long a lock is tried that no other process should hold. A child process holds the locks of its
-// parent from the fork until it executes its program.
+// forkPatience is how long lockFree retries. A child process also holds the locks of its parent, from the fork until it
+// executes its program.
 const forkPatience = 3 * time.Second
 
-// lockFree takes a lock that no other process should hold.
+// lockFree locks a file that no other process should hold.
 func lockFree(path string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), forkPatience)
 	defer cancel()
 	return Lock(ctx, path)
 }
 
-// Claim locks the state directory dir for this process, until the file is closed or the process ends. If another
-// process has the lock, the error is one sentence for the user.
+// Claim locks the state directory dir for this process. The lock lasts until the file is closed or the process ends. If
+// another process has the lock, Claim returns an error that can be shown to the user.
 func Claim(dir string) (*os.File, error) {
 	f, err := lockFree(filepath.Join(dir, "lock"))
 	if errors.Is(err, errLocked) {
@@ -69,23 +68,23 @@ func Claim(dir string) (*os.File, error) {
 	return f, err
 }
 
-// running is locked in a command's Dir by its keeper, the command and what that has started.
+// running returns the path of the lock file in a command's Dir. The shell, the command and its children hold this lock.
 func running(dir string) string { return filepath.Join(dir, "running") }
 
-// awaitPatience is the grace of a stopping command, and some more.
+// awaitPatience is longer than the grace period of a command that is stopping.
 const awaitPatience = defaultGrace + 5*time.Second
 
-// Await returns when no command runs with this Dir. A command is still stopping after its parent was killed. The caller
-// must hold the lock of the directory, so that no other process starts a command.
+// Await waits until no command with this Dir runs any more. After a parent was killed, its command may still be
+// stopping. The caller must hold the lock of the directory, so that no other process starts a command.
 func Await(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitPatience)
 	defer cancel()
 	f, err := Lock(ctx, running(dir))
-	if errors.Is(err, fs.ErrNotExist) { // nor is there a directory
+	if errors.Is(err, fs.ErrNotExist) { // the directory does not exist either
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("wait for the server of the run before to end: %w", err)
+		return fmt.Errorf("wait until the server of the previous run has ended: %w", err)
 	}
 	return f.Close()
 }

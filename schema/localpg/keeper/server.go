@@ -9,11 +9,12 @@ import (
 	"sync"
 )
 
-// given has the ports that FreePorts has returned.
+// given contains the ports that FreePorts has already returned.
 var given sync.Map
 
 // FreePorts returns n free ports of 127.0.0.1. They are below 32768, because most systems use higher ports for outgoing
-// connections, which could occupy them meanwhile. A process gets no port twice.
+// connections. An outgoing connection could take such a port before the caller does. It never returns a port twice in
+// one process.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range 1000 {
@@ -30,10 +31,10 @@ func FreePorts(n int) ([]int, error) {
 			return ports, nil
 		}
 	}
-	return nil, errors.New("find free ports below 32768: too few in a thousand tries")
+	return nil, errors.New("no free ports below 32768 found in a thousand attempts")
 }
 
-// FreePort is one of [FreePorts].
+// FreePort returns one port; see [FreePorts].
 func FreePort() (int, error) {
 	ports, err := FreePorts(1)
 	if err != nil {
@@ -42,10 +43,11 @@ func FreePort() (int, error) {
 	return ports[0], nil
 }
 
-// longLine bounds a line of a log in an error: the message comes first, possibly followed by a stack.
+// longLine is the maximum length of a log line in an error. The message is at the start of the line, and a stack trace
+// may follow.
 const longLine = 400
 
-// LastLines returns the last n lines of a server's log as one.
+// LastLines returns the last n lines of a server's log as one line.
 func LastLines(log []byte, n int) string {
 	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
 	lines = lines[max(0, len(lines)-n):]

@@ -16,7 +16,7 @@ select receipt_id, 'stripe', 'stripe', 'live', event_id, 'id',
        case when k = 0 then 'charge.updated' when k < 3 then 'payment_intent.created' when k < 7 then 'customer.subscription.updated' else 'invoice.paid' end,
        case when k < 3 then 'pi_' || n when k < 7 then 'sub_' || a else 'in_' || n end, received_at - interval '1 second', received_at,
        decode(md5(n::text) || md5(n::text), 'hex'), 'first', status,
-       case status when 'ignored' then 'type_not_wanted' when 'dead' then 'effect_failed: finance says 422' when 'needs_review' then 'amount_differs: by 100'
+       case status when 'ignored' then 'type_ignored' when 'dead' then 'effect_failed: finance says 422' when 'needs_review' then 'amount_differs: by 100'
                    when 'retrying' then 'effect_failing' else '' end,
        case when k < 3 then '' else 'stripe:' || event_id end, '', received_at + interval '2 seconds', received_at,
        case status when 'dead' then jsonb_build_object('decisions', array['retry', 'skip', 'compensate'], 'effects', jsonb_build_array(

@@ -10,8 +10,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// A registered URL may have a query of its own; where the scheme signs the URL, the receiver verifies
-// the query that came.
+// A registered URL may have a query; if the scheme signs the URL, the receiver verifies the received query.
 func TestRequest_RegisteredQuery_IsSent(t *testing.T) {
 	t.Parallel()
 	const registered = "https://shop.example/in?tenant=a&note=It%27s"
@@ -32,7 +31,7 @@ func TestRequest_RegisteredQuery_IsSent(t *testing.T) {
 	}
 }
 
-// A JSON body of Twilio's is an event of Event Streams and no form: the URL carries its hash.
+// A JSON body from Twilio is an event of Event Streams and not a form: the URL contains its hash.
 func TestRequest_TwilioJSON_IsEventStreams(t *testing.T) {
 	t.Parallel()
 	e, err := forge.New(forge.Params{Provider: twilio.Provider, At: at}, `{"specversion": "1.0", "id": "EZ1", "type": "com.twilio.test", "data": {}}`)
@@ -50,11 +49,11 @@ func TestRequest_TwilioJSON_IsEventStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := verifier.Events(r); r.Header.Get("Content-Type") != "application/json" || len(got) != 1 || got[0].ID != "EZ1" || got[0].Type != "com.twilio.test" {
-		t.Errorf("content type %q, events %+v; want the one that the body names", r.Header.Get("Content-Type"), got)
+		t.Errorf("content type %q, events %+v; want the event in the body", r.Header.Get("Content-Type"), got)
 	}
 }
 
-// received returns what the receiver of a delivery of e sees, under the URL that it was registered with.
+// received returns the request that the receiver of e gets, under its registered URL.
 func received(t *testing.T, target forge.Target, e forge.Event) *webhook.Request {
 	t.Helper()
 	req, err := target.Request(t.Context(), e, at)

@@ -18,7 +18,7 @@ import (
 
 // record is one accepted request in a journal.
 type record struct {
-	At      time.Time `json:"at"`
+	At      time.Time `json:"received_at"`
 	Key     string    `json:"key"`
 	First   bool      `json:"first"`
 	Account string    `json:"account"`

@@ -20,9 +20,9 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 )
 
-// line is a journal's line as its users read it.
+// line is a line of a journal.
 type line struct {
-	At      time.Time
+	At      time.Time `json:"received_at"`
 	Key     string
 	First   bool
 	Account string
@@ -57,7 +57,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// journal reads DIR/service.jsonl and checks that each line has exactly the promised fields.
+// journal reads DIR/service.jsonl and checks that each line has exactly the documented fields.
 func journal(t *testing.T, dir, service string) []line {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, service+".jsonl"))
@@ -70,7 +70,7 @@ func journal(t *testing.T, dir, service string) []line {
 		if err := json.Unmarshal(text, &fields); err != nil {
 			t.Fatalf("%s: %q: %v", service, text, err)
 		}
-		for _, name := range []string{"at", "key", "first", "account", "body"} {
+		for _, name := range []string{"received_at", "key", "first", "account", "body"} {
 			if _, ok := fields[name]; !ok || len(fields) != 5 {
 				t.Errorf("%s: %q; want exactly at, key, first, account, body", service, text)
 			}
@@ -84,17 +84,17 @@ func journal(t *testing.T, dir, service string) []line {
 	return lines
 }
 
-// client does not reuse connections: net/http sends a request that has an Idempotency-Key again
-// by itself when a reused connection is closed under it.
+// client does not reuse connections, because net/http repeats a request with an Idempotency-Key by itself if a reused
+// connection is closed.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// call sends a request with header pairs and returns the answer, or the transport's error.
+// call sends a request with header pairs and returns the response, or the transport's error.
 func call(t *testing.T, method, url, body string, headers ...string) (status int, header http.Header, answer string, err error) {
 	t.Helper()
 	return callContext(t.Context(), method, url, body, headers...)
 }
 
-// callContext may be used outside of the test's goroutine.
+// callContext may be called outside of the test's goroutine.
 func callContext(ctx context.Context, method, url, body string, headers ...string) (status int, header http.Header, answer string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -205,7 +205,7 @@ func TestWorkspaces_State(t *testing.T) {
 	for _, step := range []struct{ key, body, state string }{
 		{"k1", `{"plan":"pro"}`, `{"plan":"pro"}`},
 		{"k2", `{"plan":"max"}`, `{"plan":"max"}`},
-		{"k1", `{"plan":"pro"}`, `{"plan":"max"}`}, // answered from memory, so it changes nothing
+		{"k1", `{"plan":"pro"}`, `{"plan":"max"}`}, // a stored response, so it changes nothing
 	} {
 		status, _, _, err := put(t, s, "acct_1", step.key, step.body)
 		want(t, status, err, http.StatusOK)
@@ -215,7 +215,7 @@ func TestWorkspaces_State(t *testing.T) {
 	}
 }
 
-// putTarget sends a version of an account's target as pawl does, and returns the status.
+// putTarget sends a version of an account's target like pawl, and returns the status.
 func putTarget(t *testing.T, s *sandbox.Sandbox, mode string, version int) int {
 	t.Helper()
 	body := fmt.Sprintf(`{"account":"acme","mode":%q,"plan":"v%d","version":%d}`, mode, version, version)
@@ -227,7 +227,7 @@ func putTarget(t *testing.T, s *sandbox.Sandbox, mode string, version int) int {
 	return status
 }
 
-// plan is what an account's workspace of a mode is.
+// plan returns the plan of an account's workspace in a mode.
 func plan(t *testing.T, s *sandbox.Sandbox, mode string) string {
 	t.Helper()
 	status, _, answer, err := call(t, http.MethodGet, s.URL()+"/workspaces/acme?mode="+mode, "")
@@ -239,7 +239,7 @@ func plan(t *testing.T, s *sandbox.Sandbox, mode string) string {
 	return held.Body.Plan
 }
 
-// An older target that arrives late is taken, and changes nothing; each mode has a workspace of its own.
+// An older target that arrives late is accepted, and changes nothing; each mode has its own workspace.
 func TestWorkspaces_OlderVersion_KeptAndNotApplied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -282,7 +282,7 @@ func TestWorkspaces_HeadersDifferFromTheBody_Refused(t *testing.T) {
 	}
 }
 
-// An API that knows no versions applies what comes last: that is what aligning is for.
+// An API without versions applies the last request; alignment exists for such APIs.
 func TestFaults_IgnoreVersion_OlderTargetApplied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -301,7 +301,7 @@ func TestFaults_IgnoreVersion_OlderTargetApplied(t *testing.T) {
 	}
 	s = start(t, dir)
 	if got := plan(t, s, "live"); got != "v6" {
-		t.Errorf("after a restart the workspace has %s, want what it had", got)
+		t.Errorf("after a restart the workspace has %s, want the same as before", got)
 	}
 	if putTarget(t, s, "live", 9); plan(t, s, "live") != "v9" {
 		t.Errorf("the workspace has %s, want the newest", plan(t, s, "live"))
@@ -423,7 +423,7 @@ func TestEvents_BothModes_IDIsRemembered(t *testing.T) {
 	}
 }
 
-// Providers send JSON of any kind, and forms; the journal keeps all of it.
+// Providers send any JSON, and forms; the journal contains all of it.
 func TestRelayed_AnyBody_IDIsRemembered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -442,8 +442,8 @@ func TestRelayed_AnyBody_IDIsRemembered(t *testing.T) {
 	}
 }
 
-// Each answer's line is in the journal when the answer arrives, and of many requests with one
-// key exactly one is first, and it is the first line of that key.
+// The journal contains the line of a request when its response arrives. Of many requests with one key exactly one is
+// marked as first, and it is the first line of that key.
 func TestJournal_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -479,9 +479,9 @@ func TestJournal_ManyAtOnce(t *testing.T) {
 func TestStart_LastLineCutOff_IsForgotten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	whole := `{"at":"2026-01-02T03:04:05Z","key":"k1","first":true,"account":"acct_1","body":{"plan":"pro"}}` + "\n"
+	whole := `{"received_at":"2026-01-02T03:04:05Z","key":"k1","first":true,"account":"acct_1","body":{"plan":"pro"}}` + "\n"
 	path := filepath.Join(dir, "workspaces.jsonl")
-	if err := os.WriteFile(path, []byte(whole+`{"at":"2026-01-02T03:04:06Z","key":"k2","fir`), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(whole+`{"received_at":"2026-01-02T03:04:06Z","key":"k2","fir`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := start(t, dir)
@@ -679,7 +679,7 @@ func TestFaults_Invalid_SaysWhat(t *testing.T) {
 	}
 }
 
-// Who asked is told of every accepted request, of a repeated one too, and of no refused one.
+// The callback is called for every accepted request, including repeated ones, and for no rejected request.
 func TestAccepted_TellsOfEachRequest(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -708,14 +708,14 @@ func TestAccepted_TellsOfEachRequest(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if got, want := strings.Join(told, ", "), "finance acme true, finance acme false"; got != want {
-		t.Errorf("told of %s; want %s", got, want)
+		t.Errorf("callback for %s; want %s", got, want)
 	}
 }
 
 func TestStart_DirOpenToOthers_Closed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { // as versions before have made it
+	if err := os.Chmod(dir, 0o755); err != nil { // the mode that earlier versions set
 		t.Fatal(err)
 	}
 	s, err := sandbox.Start(t.Context(), sandbox.Config{Dir: dir})

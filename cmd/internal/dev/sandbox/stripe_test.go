@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// happened is when what is told happened: Stripe lists no event for more than 30 days.
+// happened is the time of the events: Stripe lists events of the last 30 days.
 var happened = time.Now().Add(-time.Hour).Truncate(time.Second)
 
 func tell(t *testing.T, s *sandbox.Sandbox, params ...forge.Params) []forge.Event {
@@ -37,7 +37,7 @@ func tell(t *testing.T, s *sandbox.Sandbox, params ...forge.Params) []forge.Even
 	return events
 }
 
-// ask makes one request of Stripe's API in a version that knows everything.
+// ask sends a request to Stripe's API in a version with all objects.
 func ask(t *testing.T, s *sandbox.Sandbox, path string, headers ...string) (status int, header http.Header, answer map[string]any) {
 	t.Helper()
 	headers = append([]string{"Authorization", "Bearer rk_test_1", "Stripe-Version", forge.Basil}, headers...)
@@ -66,7 +66,7 @@ func listed(t *testing.T, s *sandbox.Sandbox, path string, headers ...string) (i
 	return ids, answer["has_more"].(bool)
 }
 
-// code returns what an error says in Stripe's shape.
+// code returns the code in an error of Stripe's shape.
 func code(answer map[string]any) any {
 	said, _ := answer["error"].(map[string]any)
 	return said["code"]
@@ -85,7 +85,7 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 		t.Helper()
 		ids, _ := listed(t, s, "subscriptions")
 		if len(ids) != 1 {
-			t.Fatalf("subscriptions %v, want the one that has not ended", ids)
+			t.Fatalf("subscriptions %v, want the active one", ids)
 		}
 		_, _, got := ask(t, s, "subscriptions/"+ids[0])
 		if got["metadata"].(map[string]any)["plan"] != want {
@@ -94,7 +94,7 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 		return ids[0]
 	}
 	id := sub(s, "pro")
-	// What was made before, and told after, hides nothing; told twice, it changes nothing.
+	// An older event that is added later does not hide newer ones; an event that is added twice is stored once.
 	late, err := forge.New(forge.Params{Provider: stripe.Provider, Type: "customer.subscription.updated", Account: "acme", Plan: "enterprise", At: happened.Add(-time.Hour)}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 	}
 }
 
-// What has happened is listed, the newest first, whether it was delivered or not: by type, by time, and for 30 days.
+// Events are listed newest first, whether they were delivered or not: by type, by time, and for 30 days.
 func TestStripe_Events_ListedFor30Days(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -299,8 +299,8 @@ func TestStripe_Faults(t *testing.T) {
 	}
 }
 
-// What the stand-in answers has only fields that Stripe's own description has, and of the types of its own examples.
-// They are of a newer version than the events.
+// The responses of the simulated Stripe contain only fields in Stripe's own description, with the types of its own
+// examples. These are of a newer version than the events.
 func TestStripe_Shapes_AreStripes(t *testing.T) {
 	t.Parallel()
 	var fixtures struct{ Resources map[string]map[string]any }
@@ -354,7 +354,7 @@ func TestStripe_Shapes_AreStripes(t *testing.T) {
 	}
 }
 
-// compare holds an object against an example and the schema of its kind.
+// compare checks an object against an example and the schema of its kind.
 func compare(t *testing.T, kind string, got, example, properties map[string]any) {
 	t.Helper()
 	for field, value := range got {
@@ -367,8 +367,8 @@ func compare(t *testing.T, kind string, got, example, properties map[string]any)
 	}
 }
 
-// An object is answered in the shape of today's versions, whichever version it was told in: with what that has, and
-// without what it leaves out. A payment is tied to its invoice by an object of its own.
+// An object is returned in the shape of the current versions, for any version of its event: with all their fields, and
+// without fields that they have removed. An invoice payment connects a payment and its invoice.
 func TestStripe_ToldInAnyVersion_ShapeOfBasil(t *testing.T) {
 	t.Parallel()
 	shape := map[string][]string{
@@ -399,7 +399,7 @@ func TestStripe_ToldInAnyVersion_ShapeOfBasil(t *testing.T) {
 				name, absent := strings.CutPrefix(field, "-")
 				value := gjson.Get(body, "data.0."+name)
 				if given := value.Exists() && value.Type != gjson.Null; given == absent {
-					t.Errorf("told in %s: %s has %s: %v\n%s", told, path, name, given, gjson.Get(body, "data.0"))
+					t.Errorf("sent in %s: %s has %s: %v\n%s", told, path, name, given, gjson.Get(body, "data.0"))
 				}
 			}
 			if path != "subscriptions" {
@@ -407,7 +407,7 @@ func TestStripe_ToldInAnyVersion_ShapeOfBasil(t *testing.T) {
 			}
 			path := "subscription_items?subscription=" + gjson.Get(body, "data.0.id").Str
 			if _, _, got := ask(t, s, path); got["data"].([]any)[0].(map[string]any)["current_period_end"] == nil {
-				t.Errorf("told in %s: %s has no period: %v", told, path, got)
+				t.Errorf("sent in %s: %s has no period: %v", told, path, got)
 			}
 		}
 	}

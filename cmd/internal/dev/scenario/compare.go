@@ -32,7 +32,7 @@ func once() (kinds []string) {
 }
 
 // superseded lists the event types that publish a version of a state. An older version may be left out.
-var superseded = []string{"access.changed", "subscription.changed"}
+var superseded = []string{"access.changed", "billing.subscription.changed"}
 
 // byClock lists the kinds of tasks that scheduled actions open. The order of events decides whether such a task was
 // opened and closed.
@@ -209,7 +209,7 @@ func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 		}
 		count := map[string]int{}
 		for _, at := range lines {
-			if at.First || service == "email" { // no mailbox knows a mail again
+			if at.First || service == "email" { // a mailbox does not detect a repeated e-mail
 				count[at.Key]++
 			}
 			if at.OutOfOrder {

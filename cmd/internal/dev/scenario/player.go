@@ -33,8 +33,8 @@ type Moment struct {
 	Events []Told `json:"events"`
 	// Access is the access of the account and Because the deciding event. Until is the actual or expected end, or nil.
 	Access  account.Access `json:"access"`
-	Until   *time.Time     `json:"until"`
-	Because *Told          `json:"because"`
+	Until   *time.Time     `json:"ends_at"`
+	Because *Told          `json:"event"`
 	// Status is the status of the deciding subscription, or empty.
 	Status string `json:"status"`
 	// Standing is the reason of the access in words, or empty.

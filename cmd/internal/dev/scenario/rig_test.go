@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
@@ -30,10 +31,10 @@ func TestMain(m *testing.M) {
 
 const secret = "whsec_0123456789abcdef0123456789abcdef"
 
-// day is how long a day lasts in these tests.
+// day is the length of a day in these tests.
 const day = 2 * time.Second
 
-// rig is a whole pawl, as `pawl dev --day 2s` runs it.
+// rig is a complete pawl, as `pawl dev --day 2s` runs it.
 type rig struct {
 	player scenario.Player
 	shop   scenario.Shop
@@ -66,9 +67,9 @@ func newRig(t *testing.T) *rig {
 		"database.url":   schematest.NewDSN(t),
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal.Addr()),
 		"secrets/stripe": secret, "secrets/stripe-api": "rk_dev",
-		"pawl.yaml": string(config.Dev(config.DevParams{
+		"pawl.yaml": string(template.Dev(template.DevParams{
 			Day: day.String(), Ingress: listen, Console: "127.0.0.1:1", Ops: "127.0.0.1:2", WorkerOps: "127.0.0.1:0", // nothing listens on these
-			WorkspacesURL: world.URL(), FinanceURL: world.URL(), SMTP: world.SMTPAddr(), Subscriber: world.URL() + "/events", StripeAPI: world.URL() + "/stripe",
+			WorkspacesURL: world.URL(), FinanceURL: world.URL(), SMTP: world.SMTPAddr(), EventsURL: world.URL() + "/events", StripeAPI: world.URL() + "/stripe",
 		})),
 	} {
 		file := filepath.Join(dir, name)
@@ -84,7 +85,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Policy.Account = "named" // as it is but for a bare `pawl dev`
+	cfg.Policy.AccountFrom = "named" // the default, except in `pawl dev` without options
 	node, err := process.New(ctx, cfg, providers, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() {
 		stop()
-		_ = world.Close() // lets go of what is under way
+		_ = world.Close() // ends requests in progress
 		running.Wait()
 		node.Close()
 		end, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -127,7 +128,7 @@ func newRig(t *testing.T) *rig {
 	}
 }
 
-// lay gives a story its times from now on, for an account of this name.
+// lay sets the times of a story, starting now, for an account of this name.
 func (r *rig) lay(t *testing.T, s scenario.Scenario, account, version string, now time.Time) scenario.Laid {
 	t.Helper()
 	l, err := s.Lay(forge.Params{Account: account, APIVersion: version, Seed: "test"}, r.shop, now, day)

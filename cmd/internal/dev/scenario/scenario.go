@@ -59,7 +59,7 @@ var amounts = []int64{1900, 4900}
 
 // ShopOf returns the shop with the prices of a configuration.
 func ShopOf(c *config.Config) (Shop, error) {
-	shop := Shop{Waits: c.Policy.Account == "named"}
+	shop := Shop{Waits: c.Policy.AccountFrom == "named"}
 	var plans []forge.Plan
 	for _, plan := range c.Plans.Order {
 		prices := pricesOf(c, plan, false)
@@ -110,7 +110,7 @@ func (s Scenario) Lacks(shop Shop, storm bool) string {
 		return "its order: what stays after a refusal is what the workspace API has taken before; " +
 			"leave out --shuffle, --duplicate, --drop and --delay"
 	case s.Needs == Names && !shop.Waits:
-		return "policy.account: named, with which events wait for the one that names their account; " +
+		return "policy.account_from: named, with which events wait for the one that names their account; " +
 			"`pawl dev` alone has customer: run it with a configuration of your own, which `pawl init` writes"
 	}
 	return ""

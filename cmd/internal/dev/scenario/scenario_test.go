@@ -20,29 +20,29 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// ahead is how much later the stories begin than their past is played, so that all of them have done that by then.
+// ahead is the delay of the stories' start, so that all of them have played their past by then.
 const ahead = 8 * time.Second
 
-// Every story comes to what the billing model says, step by step; and each comes to the same end when it is delivered
-// badly, with two seeds.
+// Every story has the results of the billing model, step by step; and the same final result when it is delivered badly,
+// with two seeds.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	anotherEnd(t, r) // first, and alone: it also warms everything up
+	anotherEnd(t, r) // first and alone, which also warms up all components
 	seeds := [2]uint64{16, schematest.Seed(t, 17)}
 	now := time.Now().Add(ahead)
 	t.Run("all", func(t *testing.T) { playAll(t, r, seeds, now) })
-	// What the stories have left is what their facts come to.
-	differences, err := rebuild.Check(t.Context(), connect(t, r.pool), billing.Scope{}, process.BillingPolicy(r.cfg), time.Time{}, nil)
+	// The rows after all stories equal the fold of their facts.
+	differences, err := rebuild.Check(t.Context(), connect(t, r.pool), rebuild.Request{Rules: process.BillingPolicy(r.cfg)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range differences {
+	for _, d := range differences.Rows {
 		t.Errorf("rebuild: %s %v, and by its facts %v", d, d.Stored, d.Computed)
 	}
 }
 
-// connect opens a connection for a rebuild alone.
+// connect opens a connection for a rebuild.
 func connect(t *testing.T, pool *pgxpool.Pool) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
@@ -92,23 +92,23 @@ func playAll(t *testing.T, r *rig, seeds [2]uint64, now time.Time) {
 	}
 }
 
-// toldApartSQL is true for a letter that was left out since another one about the same invoice was sent within
-// policy.apart before.
+// toldApartSQL is true for an e-mail that was not sent because of another e-mail about the same invoice within
+// policy.dunning_min_interval before.
 const toldApartSQL = `
 select exists (select from effects l join effects told on split_part(told.key, ':', 4) = split_part(l.key, ':', 4)
     and told.kind in ('action-required-notice', 'dunning-notice') and told.state = 'done' and told.done_at between l.done_at - $2::interval and l.done_at
- where l.key = $1 and l.state = 'skipped' and l.error like '%policy.apart%')`
+ where l.key = $1 and l.state = 'skipped' and l.error like '%policy.dunning_min_interval%')`
 
-// leaveOut has the letters pass for sent that were left out within policy.apart of another one. A day is two seconds
-// here: on a busy machine a letter is as late as that, and the next one comes too soon after it. By a calm clock both go
-// out, as the stories say.
+// leaveOut counts e-mails as sent that were omitted within policy.dunning_min_interval of another one. A day is two seconds here: on a
+// busy machine an e-mail may be that late, and the next one is too soon after it. Without delays both are sent, as in
+// the stories.
 func (r *rig) leaveOut(t *testing.T, moments []scenario.Moment) {
 	t.Helper()
 	for _, m := range moments {
 		for i, e := range m.Effects {
 			apart := false
 			if e.State == "skipped" {
-				if err := r.pool.QueryRow(t.Context(), toldApartSQL, e.Key, r.cfg.Lasts(r.cfg.Policy.Apart)).Scan(&apart); err != nil {
+				if err := r.pool.QueryRow(t.Context(), toldApartSQL, e.Key, r.cfg.Lasts(r.cfg.Policy.DunningMinInterval)).Scan(&apart); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -120,16 +120,16 @@ func (r *rig) leaveOut(t *testing.T, moments []scenario.Moment) {
 	}
 }
 
-// hold holds the moments of a story against what they are to be. Where the machine was too slow for the story's clock, it
-// is the end that counts.
+// hold compares the moments of a story with the expected ones. If the machine was too slow for the story's clock, only
+// the end is compared.
 func hold(t *testing.T, s scenario.Scenario, moments []scenario.Moment) {
 	t.Helper()
 	want := stories[s.Name]
-	byClock := s.Lasts(day) > 0 || s.Name == "cancelled-paid-late" // in which a reminder is due a day after the end
+	byClock := s.Lasts(day) > 0 || s.Name == "cancelled-paid-late" // a reminder is due a day after its end
 	late := slices.ContainsFunc(moments, func(m scenario.Moment) bool { return m.Late })
 	var got []string
 	for _, m := range moments {
-		if late { // the period is over by then, and the clock asks about a renewal that is still to come
+		if late { // the period is over by then, and a task about the missing renewal is opened
 			m.Effects = slices.DeleteFunc(m.Effects, func(e scenario.Effect) bool { return e.Kind == "reconcile-task" })
 			m.Tasks = slices.DeleteFunc(m.Tasks, func(task string) bool { return strings.HasPrefix(task, billing.TaskReconcile) })
 		}
@@ -139,7 +139,7 @@ func hold(t *testing.T, s scenario.Scenario, moments []scenario.Moment) {
 		t.Logf("a step took longer than the days up to the next one: only the end is held\n%s", strings.Join(got, "\n"))
 		access := func(lines []string) string {
 			end, _, _ := strings.Cut(lines[len(lines)-1], " | ")
-			return strings.Replace(end, "none", "suspended", 1) // what was never active by then is not suspended
+			return strings.Replace(end, "none", "suspended", 1) // an account that was never active is not suspended
 		}
 		if access(got) != access(want) {
 			t.Errorf("the end is %q, want %q", access(got), access(want))
@@ -151,7 +151,7 @@ func hold(t *testing.T, s scenario.Scenario, moments []scenario.Moment) {
 	}
 }
 
-// line tells a moment in one line, without IDs and times.
+// line describes a moment in one line, without IDs and times.
 func line(m scenario.Moment) string {
 	text := fmt.Sprintf("%d: %s", m.Day, m)
 	if m.Until != nil {
@@ -168,12 +168,12 @@ func line(m scenario.Moment) string {
 	for _, e := range m.Effects {
 		if strings.HasSuffix(e.Key, ":change") {
 			if refused {
-				continue // how many events of a change meet its refusal depends on what comes first
+				continue // the number of a change's events that meet its refusal depends on their order
 			}
 			refused = true
 		}
 		if strings.HasSuffix(e.Key, ":payment") {
-			continue // that it is asked how an invoice was paid depends on what comes first
+			continue // the request for an invoice's payment depends on the order of events
 		}
 		effect := e.Kind
 		if e.State != "done" {
@@ -192,7 +192,7 @@ func line(m scenario.Moment) string {
 	return text
 }
 
-// A story that is not told of in the table of this test is not held against anything.
+// Every story is in the table of this test.
 func TestScenarios_EachIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenario.All {
@@ -205,12 +205,12 @@ func TestScenarios_EachIsHeld(t *testing.T) {
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
-		// A person asks, while a story is played.
+		// A person runs it while a story is played.
 		Walks: []string{"open", "tasks", "end"}, Open: []string{"open"},
 	})
 }
 
-// anotherEnd holds that a comparison shows a difference: the same story without its last two steps has another end.
+// anotherEnd checks that a comparison finds a difference: the same story without its last two steps has another end.
 func anotherEnd(t *testing.T, r *rig) {
 	t.Helper()
 	s, _ := scenario.Find("refund")
@@ -227,9 +227,9 @@ func anotherEnd(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	told := strings.Join(differences, "\n")
-	for _, want := range []string{"objects refund re_", "effects: refund-entry:", "entries: refund ", "events: refund.succeeded re_", "journal of finance: refund-entry:"} {
+	for _, want := range []string{"objects refund re_", "effects: refund-entry:", "entries: refund ", "events: billing.refund.succeeded re_", "journal of finance: refund-entry:"} {
 		if !strings.Contains(told, want) {
-			t.Errorf("%q is not told of:\n%s", want, told)
+			t.Errorf("the comparison does not contain %q:\n%s", want, told)
 		}
 	}
 }

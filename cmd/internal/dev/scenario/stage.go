@@ -39,7 +39,7 @@ type Result struct {
 	Day   string   `json:"day"`
 	Steps []Moment `json:"steps"`
 	// LeftOut lists the steps in the future, which were not played because a day has 24 hours.
-	LeftOut []string `json:"left_out"`
+	LeftOut []string `json:"omitted"`
 	// Storm is nil if the story was only delivered in order.
 	Storm *StormResult `json:"storm"`
 }

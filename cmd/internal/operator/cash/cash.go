@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/money"
 )
 
 // Difference is a currency in which the entries of an account and Stripe's balance have different sums. Amounts are in
@@ -44,7 +45,7 @@ func (d Difference) String() string {
 		ids = append(ids, o.Object)
 	}
 	return fmt.Sprintf("the entries sum up to %s, and Stripe's balance to %s: compare %s",
-		stripe.Money(d.Booked, d.Currency), stripe.Money(d.Moved, d.Currency), strings.Join(ids, ", "))
+		money.Format(d.Booked, d.Currency), money.Format(d.Moved, d.Currency), strings.Join(ids, ", "))
 }
 
 // Account is the account to compare.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing/account"
+	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -29,7 +29,7 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 		return fmt.Sprintf("No plan has the price %s of %s%s. Map it in plans.prices, and apply the new rules.", o.Detail,
 			o.Object, paid(o)), "tasks list --kind unknown_price --mode " + a.Mode
 	case account.UnpaidInvoice:
-		return fmt.Sprintf("Invoice %s is open with %s. %s", o.Object, money(o), attempt(o)), ""
+		return fmt.Sprintf("Invoice %s is open with %s. %s", o.Object, amount(o), attempt(o)), ""
 	case account.PurchaseRefused:
 		return fmt.Sprintf("The purchase of %s was refused%s, and access was taken back. "+
 			"Refund it, or grant access.", o.Object, paid(o)), tasks
@@ -48,7 +48,7 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 			o.Object, date(o.At), o.Detail), "sinks"
 	case account.Disputed:
 		return fmt.Sprintf("Access is suspended by dispute %s of %s (%s). Answer it in Stripe, or release the hold.",
-			o.Object, money(o), o.Detail), release
+			o.Object, amount(o), o.Detail), release
 	case account.PaidBack:
 		return fmt.Sprintf("The payment of %s was refunded in full%s. A new payment grants access.", o.Object,
 			paid(o)), ""
@@ -65,7 +65,7 @@ func parked(o account.Obstacle, word func(string) string) (message, command stri
 	event := fmt.Sprintf("Event %s%s", o.Object, about(o))
 	if o.State == "failed" {
 		return fmt.Sprintf("%s is parked: %s. Remove the cause, then retry the event.", event, failure(o)),
-			"events retry " + word(o.Object) + " --why REASON"
+			"events retry " + word(o.Object) + " --reason REASON"
 	}
 	return fmt.Sprintf("%s waits for a decision: %s.", event, cmp.Or(failure(o), o.Detail)),
 		"events show " + word(o.Object)
@@ -89,11 +89,11 @@ func failure(o account.Obstacle) string {
 	return says
 }
 
-func money(o account.Obstacle) string {
+func amount(o account.Obstacle) string {
 	if o.Amount == nil {
 		return "an unknown amount"
 	}
-	return stripe.Money(*o.Amount, o.Currency)
+	return money.Format(*o.Amount, o.Currency)
 }
 
 // paid returns the paid amount as a clause. It returns "" without an amount.
@@ -101,7 +101,7 @@ func paid(o account.Obstacle) string {
 	if o.Amount == nil {
 		return ""
 	}
-	return ", " + money(o) + " paid"
+	return ", " + amount(o) + " paid"
 }
 
 // about returns the amount in brackets. It returns "" without an amount.
@@ -109,7 +109,7 @@ func about(o account.Obstacle) string {
 	if o.Amount == nil {
 		return ""
 	}
-	return " (" + money(o) + ")"
+	return " (" + amount(o) + ")"
 }
 
 func attempt(o account.Obstacle) string {

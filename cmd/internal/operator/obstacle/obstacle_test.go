@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/pawlhq/pawl/cmd/internal/operator"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/obstacle"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/schematest"
@@ -76,7 +76,7 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 			rows: []string{accountOf("active"), subscribed("active", ``), behind, `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason, waits)
 				values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_9', 'id', 'invoice.paid', 'sub_1', now(), '\x01', 'dead', 'effect_failed: x', '{"decisions":["retry"],"effects":[{"key":"w:1","kind":"provision-workspace"}]}')`,
 				`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error) values ('w:1', 'provision-workspace', 'failed', gen_random_uuid(), 'evt_9', 'r', now(), 'w.test answered 404')`},
-			want: []string{"parked_event: Event evt_9 is parked: provision-workspace at sink workspaces is failed (w.test answered 404). Remove the cause, then retry the event. [events retry evt_9 --why REASON]"},
+			want: []string{"parked_event: Event evt_9 is parked: provision-workspace at sink workspaces is failed (w.test answered 404). Remove the cause, then retry the event. [events retry evt_9 --reason REASON]"},
 		},
 		"withheld effects": {
 			rows: []string{accountOf("active"), `insert into withheld (key, kind, mode, receipt_id, account, amount, currency) values ('a', 'finance-export', 'live', gen_random_uuid(), 'acme', 4900, 'usd'), ('b', 'finance-export', 'live', gen_random_uuid(), 'acme', 100, 'usd')`},
@@ -115,7 +115,7 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			obstacle.Explain(acc, operator.ShellWord)
+			obstacle.Explain(acc, decide.ShellWord)
 			got := []string{}
 			for _, o := range acc.Obstacles {
 				line := string(o.Cause) + ": " + o.Message

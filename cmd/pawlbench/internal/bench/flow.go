@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
@@ -229,8 +229,8 @@ func (f *flow) work() (stop func(), err error) {
 	for _, receiver := range f.activities {
 		w.RegisterActivity(receiver)
 	}
-	w.RegisterActivity(&publisher{pool: f.node.Pool, subscriber: f.stack.sandbox.URL() + "/events",
-		client: activities.NewHTTPClient()})
+	w.RegisterActivity(&publisher{pool: f.node.Pool, destination: f.stack.sandbox.URL() + "/events",
+		client: httpcall.NewClient()})
 	return w.Stop, w.Start()
 }
 

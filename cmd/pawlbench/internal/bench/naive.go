@@ -88,9 +88,9 @@ func callOf[N any](in naiveInput, kind, object string, noun N) activities.Effect
 // publisher publishes the outbox as an activity, the sixth effect of the naive workflow. pawl's own publisher publishes
 // many events per commit.
 type publisher struct {
-	pool       *pgxpool.Pool
-	subscriber string
-	client     *http.Client
+	pool        *pgxpool.Pool
+	destination string
+	client      *http.Client
 }
 
 type publishInput struct{ ReceiptID string }
@@ -121,7 +121,7 @@ type newsRow struct {
 }
 
 func (p *publisher) post(ctx context.Context, n newsRow) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.subscriber, bytes.NewReader(n.Data))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.destination, bytes.NewReader(n.Data))
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (p *publisher) post(ctx context.Context, n newsRow) error {
 	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be reused
 	_ = resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("subscriber answered %d", resp.StatusCode)
+		return fmt.Errorf("destination answered %d", resp.StatusCode)
 	}
 	if _, err := p.pool.Exec(ctx, `update outbox set published_at = now() where id = $1`, n.ID); err != nil {
 		return fmt.Errorf("settle the outbox: %w", err)

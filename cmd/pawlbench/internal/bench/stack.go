@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -182,17 +182,17 @@ func (s *stack) configure(name, dsn string) (*child, error) {
 	if s.temporal != nil {
 		temporal = s.temporal.Addr()
 	}
-	params := config.DevParams{
+	params := template.DevParams{
 		Ingress: c.ingress, Console: "127.0.0.1:0", Ops: c.ops, WorkerOps: c.workerOps,
 		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1",
-		Subscriber:      "http://127.0.0.1:1",
-		SubscriberTypes: "access.changed", // as the naive workflow publishes it
+		EventsURL:  "http://127.0.0.1:1",
+		EventTypes: "access.changed", // as the naive workflow publishes it
 	}
 	if s.sandbox != nil {
 		params.WorkspacesURL, params.FinanceURL = s.sandbox.URL(), s.sandbox.URL()
-		params.SMTP, params.Subscriber = s.sandbox.SMTPAddr(), s.sandbox.URL()+"/events"
+		params.SMTP, params.EventsURL = s.sandbox.SMTPAddr(), s.sandbox.URL()+"/events"
 	}
-	content := string(config.Dev(params))
+	content := string(template.Dev(params))
 	if s.signalled(name) {
 		if s.signals == nil {
 			if s.signals, err = takeSignals(); err != nil {

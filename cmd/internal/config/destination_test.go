@@ -1,0 +1,65 @@
+package config_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+)
+
+func withDestinations(destinations string) string { return valid + "destinations:\n" + destinations }
+
+// environment's STRIPE is a text that is no base64; a destination's secret has to be.
+func destinationEnvironment(key string) (string, bool) {
+	switch key {
+	case "CRM":
+		return "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", true
+	case "STANDIN":
+		return "whsec_Y2hhbmdlbWVjaGFuZ2VtZWNoYW5nZW1l", true // changemechangemechangeme
+	case "NEXT":
+		return "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=", true
+	case "WEAK":
+		return "whsec_c2hvcnQ=", true
+	}
+	return environment(key)
+}
+
+func TestLoad_Destinations(t *testing.T) {
+	t.Parallel()
+	cfg, err := loadWith(t, withDestinations("  crm: {url: 'https://crm.example.com/in', sources: [stripe], secrets: [{value: env:CRM}, {value: env:NEXT}]}\n"), destinationEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crm := cfg.Destinations["crm"]
+	if keys := crm.Keys(); len(keys) != 2 || string(keys[0]) != "0123456789abcdef0123456789abcdef" || string(keys[1]) != "fedcba9876543210fedcba9876543210" || crm.Timeout == 0 || crm.Execution != "local" {
+		t.Errorf("destination %+v, want its keys decoded and the defaults", crm)
+	}
+	if got := cfg.DestinationsOf("stripe"); len(got) != 1 || got[0] != "crm" {
+		t.Errorf("the events of stripe go to %v", got)
+	}
+}
+
+func TestLoad_Destinations_Faults(t *testing.T) {
+	t.Parallel()
+	_, err := loadWith(t, withDestinations("  crm: {sources: [stripe, stripe, nobody], secrets: [{value: env:CRM}, {value: env:WEAK}, {}], execution: twice}\n  Bad Name: {url: 'ftp://x', secrets: [{value: env:STRIPE}]}\n  new: {url: 'https://x.example', secrets: [{value: env:STANDIN}]}\n  none: {url: 'https://x.example', sources: [stripe]}\n"), destinationEnvironment)
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("got %v, want faults", err)
+	}
+	for _, key := range []string{
+		"destinations.crm.url", "destinations.crm.secrets[1].value", "destinations.crm.secrets[2].value", "destinations.crm.execution", "destinations.Bad Name", "destinations.Bad Name.url",
+		"destinations.none.secrets", "destinations.new.secrets[0].value", "destinations.crm.sources[1]", "destinations.crm.sources[2]",
+	} {
+		found := false
+		for _, f := range faults {
+			found = found || f.Key == key
+		}
+		if !found {
+			t.Errorf("no fault at %s in:\n%v", key, faults)
+		}
+	}
+	if strings.Contains(err.Error(), "c2hvcnQ") {
+		t.Error("a fault repeats a secret")
+	}
+}

@@ -1,0 +1,28 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+// rules compares the billing rules of the configuration file with the active ones.
+func (d *Doctor) rules(ctx context.Context, f *findings) error {
+	active, err := billing.ActiveRulesHash(ctx, d.Pool)
+	if err != nil {
+		return err
+	}
+	own, err := billing.WithLinks(ctx, d.Pool, d.Rules)
+	switch {
+	case err != nil:
+		return err
+	case active == "":
+		f.add(OK, "rules", "", "none are active yet: the rules of the first worker will be")
+	case active == own.Hash():
+		f.add(OK, "rules", "", "%s is active", active)
+	default:
+		f.add(Warn, "rules", "`pawl rules diff` shows the affected accounts, and `pawl rules apply` activates the rules of the file",
+			"%s is active, and the file contains other rules: %s", active, own.Hash())
+	}
+	return nil
+}

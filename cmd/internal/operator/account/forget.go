@@ -1,0 +1,86 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/schema/billing/account"
+)
+
+// findTraces returns the data about a customer, by the provider's customer ID, or about a guest by the checkout
+// session.
+func findTraces(ctx context.Context, d *decide.Decision) (*account.Traces, string, error) {
+	t, err := account.FindTraces(ctx, d.Operator.DB, d.Target, d.Mode)
+	if err != nil || t == nil {
+		return nil, "", cmp.Or(err, decide.Unknownf("no customer %q: write the provider's customer ID, cus_…, or for a guest the ID of the checkout session; `pawl accounts show` finds it by an invoice number, a payment or an e-mail address", d.Target))
+	}
+	return t, "customer/" + t.Mode + "/" + t.Customer, nil
+}
+
+// tracesOf returns the counts for the audit trail. They contain no personal data.
+func tracesOf(t *account.Traces) map[string]any {
+	return map[string]any{"mode": t.Mode, "address": len(t.Addresses) > 0, "bodies": len(t.Bodies),
+		"requests": t.Requests, "rejections": len(t.Rejections)}
+}
+
+// forgets describes the erased data.
+func forgets(t *account.Traces) string {
+	return fmt.Sprintf("%d addresses, %d bodies, %d kept requests and %d refused requests of %s (%s) are erased; facts, ledger and audit trail stay",
+		len(t.Addresses), len(t.Bodies), t.Requests, len(t.Rejections), t.Customer, t.Mode)
+}
+
+// Forget is the verb of pawl forget.
+var Forget = decide.Verb{
+	Name: "forget", Needs: role.RightAdmin, Command: "forget", Target: "CUSTOMER", Rule: forgetRule,
+	Flags: []decide.Flag{decide.FlagMode}, Previews: true, Short: "Erase the personal data of a customer",
+	Long: `Erase all stored data of a customer that may be personal: the address, the payloads of all events that contain the
+customer, the requests of effects that are not done, and refused requests. Facts, ledger and audit trail contain no
+personal data and stay. The command refuses while an event of the customer is in progress. It reads all stored payloads.
+
+The customer stays forgotten: later events, imports and reconciliations store no address, and no e-mail is sent. The
+payloads of later events are stored like all others; repeat the command to erase them. Delete the customer at the
+provider first.
+
+CUSTOMER is the provider's ID, cus_…, or for a guest the ID of the checkout session.`,
+}
+
+// forgetRule erases the personal data of a customer and writes the audit record in one transaction. It refuses while an
+// event about the customer is in progress, because its run may need the payload.
+var forgetRule = decide.Rule[*account.Traces, decide.Nothing]{
+	Find: findTraces,
+	Check: func(_ context.Context, d *decide.Decision, t *account.Traces) (*decide.Change, error) {
+		if open := t.Open(); len(open) > 0 {
+			return nil, d.Refuse("has %d events that are not at rest, %s among them: wait for their end, or decide about them. `pawl events list --object %s` shows them", len(open), open[0], d.Target)
+		}
+		return &decide.Change{
+			Target: d.Target, Before: tracesOf(t), After: map[string]any{"mode": t.Mode},
+			Do: func(ctx context.Context, tx pgx.Tx) error {
+				err := t.AtRest(ctx, tx)
+				if errors.Is(err, account.ErrNotAtRest) {
+					err = d.Refuse("has an event that was begun just now: wait for its end")
+				}
+				if err == nil && !d.DryRun {
+					err = t.Forget(ctx, tx)
+				}
+				return err
+			},
+		}, nil
+	},
+	Act: func(_ context.Context, _ *decide.Decision, t *account.Traces, r decide.Recorded) (string, decide.Nothing,
+		error) {
+		if r.Repeated {
+			return "it is forgotten", decide.Nothing{}, nil
+		}
+		return forgets(t), decide.Nothing{}, nil
+	},
+	Forecast: func(_ context.Context, _ *decide.Decision, t *account.Traces, p *decide.Preview) error {
+		p.Says = forgets(t)
+		return nil
+	},
+}

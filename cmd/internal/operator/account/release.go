@@ -1,0 +1,11 @@
+package account
+
+import "github.com/pawlhq/pawl/cmd/internal/operator/decide"
+
+// Release is the verb of pawl accounts release.
+var Release = decide.Verb{
+	Name: "release-account", Command: "accounts release", Target: "ID", Rule: holdRule(false),
+	Flags:    []decide.Flag{decide.FlagMode},
+	Previews: true, Short: "Restore the access of an account on hold",
+	Long: `Restore the access of an account on hold: access and workspace follow again from its payments.` + ofAccount,
+}

@@ -1,0 +1,67 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/account"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Schedule implements the activity of [workflows.ReconcileAccounts]. It can be retried, because its request ID derives
+// from the ID of the run.
+type Schedule struct{ Operator *decide.Operator }
+
+// reconcileIn is the planned duration of a day's job. The rest of the day is for retries.
+const reconcileIn = 20 * time.Hour
+
+// ReconcileDue creates the job that compares the accounts that are due. It creates none while an earlier job is open,
+// so that no account is compared twice. The accounts that wait longest are compared first on the next day.
+func (s *Schedule) ReconcileDue(ctx context.Context, in workflows.ReconcileInput) (r workflows.ScheduledResult,
+	err error) {
+	if len(s.Operator.APIs) == 0 {
+		return workflows.ScheduledResult{Says: "no source has an api_key: nothing is compared"}, nil
+	}
+	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":") // "reconcile-" and the scheduled time
+	open, err := job.New(s.Operator.DB).Open(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, j := range open {
+		if j.Action == job.Reconcile && j.ID != id {
+			r.Says = fmt.Sprintf("the job %s is still open, with %d accounts left: none is made", j.ID, j.Left())
+			return r, nil
+		}
+	}
+	const day = 24 * time.Hour
+	made, err := ReconcileAll(ctx, s.Operator, account.Uncompared{
+		Before: time.Now().Add(day - in.Every), Share: int(in.Every / day),
+	}, "")
+	if err != nil {
+		return r, err
+	}
+	_, err = job.New(s.Operator.DB).Get(ctx, id)
+	if errors.Is(err, schema.ErrNotFound) && len(made.Others) == 0 {
+		r.Says = "no account is due to be compared"
+		return r, nil
+	}
+	made.Rate = min(max(float64(len(made.Others))/reconcileIn.Seconds(), jobs.LeastRate), jobs.MostRate)
+	answer, err := s.Operator.Decide(ctx, decide.Decision{
+		Verb: jobs.Start.Name, Target: id, Request: id, Who: decide.ByTheClock, Args: decide.Args{Found: made},
+		Why: fmt.Sprintf("each account is compared within %g days", in.Every.Hours()/24),
+	})
+	if err != nil {
+		return r, err
+	}
+	r.Says = id + ": " + answer.Says
+	return r, nil
+}

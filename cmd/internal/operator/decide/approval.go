@@ -1,0 +1,308 @@
+package decide
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/pending"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// The rule of two people: if [Operator.FourEyes] is set, a decision that judges live money needs two people who have
+// signed in to the console, for any amount. The first person asks. The second person confirms exactly that decision,
+// while nothing has changed since. Each of them needs a right to the verb, and they differ by [Identity]. A bulk job is
+// one decision about a fixed list.
+
+// askLasts is how long a decision waits for its second person: a weekend, and the day after.
+const askLasts = 72 * time.Hour
+
+// asking is the action in the audit trail when a person asks first for a verb.
+func asking(verb string) string { return "ask-" + verb }
+
+// twoPeople is a decision that needs two people.
+type twoPeople struct {
+	// State is a hash of the decision and of everything that it depends on.
+	state [sha256.Size]byte
+	// waits is the decision of the same verb about the same subject that waits for a second person, or
+	// nil. same is set if nothing has changed since the first person asked.
+	waits *pending.Decision
+	same  bool
+	// second is set if the person confirms that decision.
+	second bool
+}
+
+// twoPeople returns how a decision that needs two people proceeds, nil for a decision that one person may make. It
+// refuses a person who can be neither the first nor the second.
+func (d *Decision) twoPeople(ctx context.Context, subject string, c *Change) (*twoPeople, error) {
+	switch {
+	case !d.Operator.FourEyes || !c.Judges:
+		if d.Confirms != "" {
+			return nil, d.waitsNoMore()
+		}
+		return nil, nil
+	case d.Item != nil && d.Item.Job.AskedBy != "":
+		return nil, nil
+	case d.Item != nil:
+		return nil, d.Refuse("is live money, and one person has made this job: two people have to make it " +
+			"(policy.four_eyes)")
+	case d.By == nil || d.By.IsProgram() || d.By.Issuer == "" || d.By.Subject == "":
+		return nil, d.Refuse("is live money: sign in to the console, because this decision needs two people " +
+			"(policy.four_eyes). The command line and tokens cannot make it")
+	}
+	t := new(twoPeople)
+	var err error
+	if t.state, err = stateOf(d.Verb, c); err != nil {
+		return nil, err
+	}
+	waiting, err := pending.About(ctx, d.Operator.DB, subject)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(waiting, func(p pending.Decision) bool { return p.Verb == d.Verb }); i >= 0 {
+		t.waits = &waiting[i]
+		t.same = [sha256.Size]byte(t.waits.State) == t.state
+	}
+	if c.Moved != nil && !t.same {
+		if err := c.Moved(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t, d.takesPart(t)
+}
+
+// takesPart makes the person the first or the second one, or refuses the decision.
+func (d *Decision) takesPart(t *twoPeople) error {
+	own := t.waits != nil && d.By.Identity == Identity{t.waits.AskedIssuer, t.waits.AskedSubject}
+	switch {
+	case t.same && own:
+		return &RefusedError{Target: d.Target, Verb: d.Verb, Try: []Choice{WithdrawChoice(*t.waits)},
+			Why: "waits for a second person since you asked for it, at " + FormatTime(t.waits.AskedAt)}
+	case d.Confirms != "" && (t.waits == nil || t.waits.ID != d.Confirms):
+		return d.waitsNoMore()
+	case d.Confirms != "" && !t.same:
+		return d.Refuse("has changed since %s asked for this decision: look at it again, and ask for it yourself",
+			t.waits.AskedBy)
+	case t.same && d.Confirms == "" && !d.DryRun:
+		return d.Refuse("waits for a second person, because %s asked for the same: confirm that decision (pending %s)",
+			t.waits.AskedBy, t.waits.ID)
+	}
+	t.second = t.same
+	return nil
+}
+
+// waitsNoMore refuses to confirm a decision that does not wait.
+func (d *Decision) waitsNoMore() error {
+	return d.Refuse("waits for a second person no more: another person has decided, or the decision was withdrawn or " +
+		"has lapsed")
+}
+
+// Change returns the change of the first person, who asks, or of the second person, who decides.
+func (t *twoPeople) change(d *Decision, target any, subject string, c *Change) (*Change, error) {
+	switch {
+	case t == nil:
+		return c, nil
+	case t.second:
+		return t.decides(d, c), nil
+	}
+	p := pending.Decision{ID: strings.ToLower(rand.Text()[:12]), Subject: subject, Verb: d.Verb, Target: c.Target,
+		Args: argsOf(d), AskedBy: d.Who, AskedIssuer: d.By.Issuer, AskedSubject: d.By.Subject, Why: d.Why,
+		Money: c.Money, State: t.state[:]}
+	switch of := target.(type) {
+	case *NewJob:
+		p.Target = of.what()
+		var err error
+		if p.Chosen, err = json.Marshal(of.Chosen); err != nil {
+			return nil, fmt.Errorf("encode the list of the job: %w", err)
+		}
+	case *timeline.Receipt:
+		p.Receipt, p.EventAt = of.ID, &of.UpdatedAt
+	}
+	after, replaces := map[string]any{"pending": p.ID, "money": p.Money}, ""
+	if t.waits != nil {
+		after["instead_of"], replaces = t.waits.AskedBy, t.waits.ID
+	}
+	return &Change{Target: c.Target, Before: c.Before, After: after, asks: true,
+		Do: func(ctx context.Context, tx pgx.Tx) error {
+			asked, err := pending.Ask(ctx, tx, p, askLasts, replaces)
+			if err == nil && !asked {
+				err = d.Refuse("waits for a second person, because another person asked for this at the same moment")
+			}
+			return err
+		}}, nil
+}
+
+// decides returns the change of the second person. If two people confirm at once, one of them decides.
+func (t *twoPeople) decides(d *Decision, c *Change) *Change {
+	made := *c
+	made.Before = maps.Clone(c.Before)
+	if made.Before == nil {
+		made.Before = map[string]any{}
+	}
+	for name, value := range map[string]string{"requested_by": t.waits.AskedBy, "requested_issuer": t.waits.AskedIssuer,
+		"requested_subject": t.waits.AskedSubject, "requested_reason": t.waits.Why} {
+		made.Before[name] = value
+	}
+	if c.Confirmed != nil {
+		c.Confirmed(t.waits.AskedBy)
+	}
+	made.Do = func(ctx context.Context, tx pgx.Tx) error {
+		ended, err := pending.End(ctx, tx, t.waits.ID)
+		switch {
+		case err != nil:
+			return err
+		case !ended:
+			return d.waitsNoMore()
+		case c.Do == nil:
+			return nil
+		}
+		return c.Do(ctx, tx)
+	}
+	return &made
+}
+
+// notice is shown before a decision that needs two people. It returns "" for nil.
+func (t *twoPeople) notice() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.second:
+		return fmt.Sprintf("This decision needs two people. %s asked for it (%s). If you confirm, it is done.",
+			t.waits.AskedBy, t.waits.Why)
+	case t.waits != nil:
+		return fmt.Sprintf("This decision needs two people. %s asked for it, but something has changed since. "+
+			"If you ask now, nothing is done until another person confirms.", t.waits.AskedBy)
+	}
+	return "This decision needs two people. If you ask for it, nothing is done until another person confirms."
+}
+
+// confirms returns the pending decision that the person may confirm, nil without such a decision.
+func (t *twoPeople) confirms() *pending.Decision {
+	if t == nil || !t.second {
+		return nil
+	}
+	return t.waits
+}
+
+// PreviewApproval returns the notice about the two people that a change needs, and the pending decision that the person
+// may confirm.
+func (d Decision) PreviewApproval(ctx context.Context, o *Operator, target any, c *Change) (notice string,
+	confirms *pending.Decision, err error) {
+	d.DryRun, d.Operator, d.verb = true, o, o.Verbs.Named(d.Verb)
+	t, err := d.twoPeople(ctx, subjectOf(target, ""), c)
+	if refused, is := errors.AsType[*RefusedError](err); is {
+		return "It " + refused.Why + ".", nil, nil
+	}
+	return t.notice(), t.confirms(), err
+}
+
+// waits is the answer to the first person.
+func waits(ctx context.Context, d *Decision, rec Recorded) (*Answer, error) {
+	var after struct {
+		Pending   string `json:"pending"`
+		InsteadOf string `json:"instead_of"`
+	}
+	if err := rec.Read(rec.After, &after); err != nil {
+		return nil, err
+	}
+	p, err := pending.Get(ctx, d.Operator.DB, after.Pending)
+	over := errors.Is(err, schema.ErrNotFound)
+	if err != nil && !over {
+		return nil, err
+	}
+	a := rec.answer(d)
+	switch {
+	case over:
+		a.Says = "it waits for a second person no more: it was decided or withdrawn, or it has lapsed"
+	case after.InsteadOf != "":
+		a.Says = "nothing is done yet: what " + after.InsteadOf + " had asked for has changed since, and another " +
+			"person has to confirm your decision"
+	default:
+		a.Says = "nothing is done until another person confirms it in the console"
+	}
+	if !over {
+		a.Pending = &p
+		a.Says += ", before " + FormatTime(p.Until)
+	}
+	return a, nil
+}
+
+// FormatTime formats a time in UTC for people, to the second.
+func FormatTime(t time.Time) string { return t.UTC().Format(time.DateTime + " MST") }
+
+// argsOf returns the arguments of a decision by the names of its verb's flags; for a job, its verb, rate and filter.
+func argsOf(d *Decision) map[string]string {
+	args := map[string]string{}
+	for _, f := range d.verb.Flags {
+		args[f.Name] = *f.Value(&d.Args)
+	}
+	switch of := d.Found.(type) {
+	case *NewJob:
+		maps.Copy(args, of.Filter)
+		args["verb"], args["effect"], args["reference"] = of.Action, of.Effect, of.Reference
+		args["rate"] = strconv.FormatFloat(of.Rate, 'g', -1, 64)
+	}
+	maps.DeleteFunc(args, func(_, value string) bool { return value == "" })
+	return args
+}
+
+// subjectOf names the target of a decision, as key does in the IDs of requests. The key of a job is the ID of one
+// person's job, so its subject is its filter.
+func subjectOf(target any, key string) string {
+	if j, is := target.(*NewJob); is {
+		filter, _ := json.Marshal(j.Filter) // strings always encode
+		return "job/" + j.Action + string(filter)
+	}
+	return key
+}
+
+// stateOf is a hash of a decision and of everything that it depends on.
+func stateOf(verb string, c *Change) (sum [sha256.Size]byte, err error) {
+	state := c.State
+	if state == nil {
+		state = []any{c.Before, c.After}
+	}
+	text, err := json.Marshal([]any{verb, state, c.Money})
+	return sha256.Sum256(text), err
+}
+
+// Changed refuses an item of a job that has changed since the job was decided.
+func (d *Decision) Changed(at time.Time) error {
+	if d.Item == nil || d.Item.Seen == nil || d.Item.Seen.Equal(at) {
+		return nil
+	}
+	return d.Refuse("has changed at %s, after the job was decided: it is left out", FormatTime(at))
+}
+
+// holds adds to the change of an item that its job has not ended. An approval by two people does not outlive the job.
+func (d *Decision) holds(c *Change) *Change {
+	if d.Item == nil || !c.Judges || !d.Operator.FourEyes {
+		return c
+	}
+	checked := *c
+	checked.Do = func(ctx context.Context, tx pgx.Tx) error {
+		holds, err := job.Holds(ctx, tx, d.Item.Job.ID, d.Item.Target)
+		switch {
+		case err != nil:
+			return err
+		case !holds:
+			return d.Refuse("is left out: the job has ended")
+		case c.Do == nil:
+			return nil
+		}
+		return c.Do(ctx, tx)
+	}
+	return &checked
+}

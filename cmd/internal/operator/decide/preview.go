@@ -1,0 +1,98 @@
+package decide
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/money"
+	"github.com/pawlhq/pawl/schema/pending"
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Preview describes the consequence of a decision. Computing it changes nothing.
+type Preview struct {
+	Verb string `json:"verb"`
+	// Receipt belongs to the event. For an account it is the receipt of the run that the decision starts.
+	Receipt timeline.Receipt `json:"receipt"`
+	// Says describes the consequence for a target that is neither an event nor an account.
+	Says string `json:"message,omitempty"`
+	// Access is the access after the decision. It is nil if the decision cannot change access, as for an event.
+	Access *fold.Access `json:"access,omitempty"`
+	// Refused is the reason if the verb would be refused, and Choices are the alternatives. The rest is then empty.
+	Refused string   `json:"refused,omitempty"`
+	Choices []Choice `json:"choices,omitempty"`
+	workflows.Previewed
+	// WaitsFor is the reason why a new run starts later. It is empty if the run starts at once.
+	WaitsFor string `json:"waits_for,omitempty"`
+	// Warning is a reason to check the decision once more. It is empty if there is none.
+	Warning string `json:"warning,omitempty"`
+	// FourEyes is set if the decision needs two people. It states whether the first person has asked for it.
+	FourEyes string `json:"four_eyes,omitempty"`
+	// Pending is the decision of the first person that you can confirm.
+	Pending *pending.Decision `json:"pending,omitempty"`
+	// Counts has the number of effects by forecast. Money has the sums of their entries by forecast and currency.
+	Counts map[workflows.Will]int `json:"counts"`
+	Money  []Sum                  `json:"money"`
+}
+
+// Sum is an amount of money in minor units.
+type Sum struct {
+	Will     workflows.Will `json:"forecast"`
+	Currency string         `json:"currency"`
+	Amount   int64          `json:"amount"`
+}
+
+// Failed reports whether the verb would be refused.
+func (p *Preview) Failed() bool { return p.Refused != "" }
+
+// newPreview returns an empty preview of a verb.
+func newPreview(verb string, target any) *Preview {
+	p := &Preview{Verb: verb, Previewed: workflows.Previewed{Effects: []workflows.PreviewedEffect{}},
+		Counts: map[workflows.Will]int{}, Money: []Sum{}}
+	if r, ok := target.(*timeline.Receipt); ok {
+		p.Receipt = *r
+	}
+	return p
+}
+
+// Count adds the effects to Counts and Money.
+func (p *Preview) Count() {
+	for _, e := range p.Effects {
+		p.Counts[e.Will]++
+		if e.Amount != nil {
+			p.Money = AddSum(p.Money, Sum{e.Will, e.Currency, *e.Amount})
+		}
+	}
+}
+
+// AddSum adds an amount to its sum.
+func AddSum(sums []Sum, one Sum) []Sum {
+	i := slices.IndexFunc(sums, func(s Sum) bool { return s.Will == one.Will && s.Currency == one.Currency })
+	if i < 0 {
+		return append(sums, one)
+	}
+	sums[i].Amount = schema.Plus(sums[i].Amount, one.Amount)
+	return sums
+}
+
+// InputOf returns the input of the event's run.
+func InputOf(r *timeline.Receipt) workflows.EventInput {
+	return workflows.EventInput{Ref: event.Ref{
+		ReceiptID: r.ID, Provider: r.Provider, Account: r.Account, Mode: r.Mode,
+		EventID: r.EventID, RelayOf: r.RelayOf, Type: r.Type, ObjectID: r.ObjectID, Correlation: r.CorrelationID,
+	}}
+}
+
+// Sums formats sums of money in minor units, by currency. No sums are "".
+func Sums(amounts map[string]int64) string {
+	var sums []string
+	for _, currency := range slices.Sorted(maps.Keys(amounts)) {
+		sums = append(sums, money.Format(amounts[currency], currency))
+	}
+	return strings.Join(sums, " + ")
+}

@@ -1,0 +1,153 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/account"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// Filter filters a list. An event must match all fields that are set.
+type Filter struct {
+	timeline.Filter
+	// Object is the ID of a provider's object, an invoice number, or a name that [account.Quoted] accepts. Account is
+	// an account ID as in [accounts.Show]. Empty means no filter.
+	Object, Account string
+}
+
+// Criteria lists the names that [EventsOf] accepts. The command-line flags have the same names, with hyphens.
+var Criteria = []string{"status", "reason_code", "source", "type", "account", "object"}
+
+// FilterOf returns the filter for criteria by name.
+func FilterOf(criteria map[string]string) Filter {
+	return Filter{Object: criteria["object"], Account: criteria["account"], Filter: timeline.Filter{
+		Status: criteria["status"], ReasonCode: criteria["reason_code"], Source: criteria["source"],
+		Type: criteria["type"]}}
+}
+
+// List returns the receipts that match f, newest first. It returns an error if the account is unknown.
+func List(ctx context.Context, db timeline.DB, f Filter) ([]timeline.Receipt, error) {
+	if err := f.resolve(ctx, db); err != nil {
+		return nil, err
+	}
+	return timeline.List(ctx, db, f.Filter)
+}
+
+// resolve sets f.About to the names of f.Object, and f.Accounts to the accounts that f.Account names, with their
+// objects.
+func (f *Filter) resolve(ctx context.Context, db timeline.DB) (err error) {
+	if f.Object != "" {
+		if f.About, err = objectsOf(ctx, db, f.Object); err != nil {
+			return err
+		}
+	}
+	if f.Account == "" {
+		return nil
+	}
+	names, err := account.Find(ctx, db, f.Account, "")
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return decide.Unknownf("%s", accounts.NotFound(f.Account, ""))
+	}
+	f.Accounts, f.Objects = nil, nil
+	for _, name := range names {
+		of, err := billing.ObjectsOf(ctx, db, name.Mode, name.ID)
+		if err != nil {
+			return err
+		}
+		f.Accounts, f.Objects = append(f.Accounts, name.ID), append(f.Objects, of...)
+	}
+	return nil
+}
+
+// objectsOf returns id and the objects that [account.Quoted] finds for it.
+func objectsOf(ctx context.Context, db timeline.DB, id string) ([]string, error) {
+	meant, err := account.Quoted(ctx, db, id)
+	return append(meant, id), err
+}
+
+// mostAbout limits the events that are read per object.
+const mostAbout = 50
+
+// Show returns the details of the event that id names. The error comes from [Find].
+func Show(ctx context.Context, db timeline.DB, id string) (*timeline.Event, error) {
+	r, err := Find(ctx, db, id)
+	if err != nil {
+		return nil, err
+	}
+	return timeline.Show(ctx, db, r.ID)
+}
+
+// Find returns the receipt with the event ID, receipt ID, workflow ID or effect key. It also accepts the ID of an
+// object, or another name of it, if only one event is about the object. The error is a [*decide.Fault] of kind
+// [decide.Unknown] or [decide.Ambiguous].
+func Find(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
+	receipts, err := timeline.Find(ctx, db, id)
+	if err == nil && len(receipts) == 0 {
+		receipts, err = findUnstarted(ctx, db, id)
+	}
+	object := err == nil && len(receipts) == 0 && id != ""
+	if object {
+		var about []string
+		if about, err = objectsOf(ctx, db, id); err == nil {
+			receipts, err = timeline.List(ctx, db, timeline.Filter{About: about, Limit: mostAbout})
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(receipts) == 0:
+		return nil, decide.Unknownf("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address that pawl holds", id)
+	case len(receipts) == 1:
+		return &receipts[0], nil
+	}
+	return nil, several(id, receipts, object)
+}
+
+// findUnstarted finds a receipt by the ID of a workflow that has not started. No table contains that ID,
+// provider:[account:]event, so it is taken apart.
+func findUnstarted(ctx context.Context, db timeline.DB, id string) ([]timeline.Receipt, error) {
+	var found []timeline.Receipt
+	rest := id
+	for range 2 { // the event ID follows the provider, or provider and account
+		var ok bool
+		if _, rest, ok = strings.Cut(rest, ":"); !ok {
+			break
+		}
+		receipts, err := timeline.Find(ctx, db, rest)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range receipts {
+			if decide.InputOf(&r).ID() == id {
+				found = append(found, r)
+			}
+		}
+	}
+	return found, nil
+}
+
+// several returns the fault of an ID that matches several receipts. Event IDs are unique only per provider, account and
+// mode, and an object can have several events.
+func several(id string, receipts []timeline.Receipt, object bool) error {
+	list := make([]string, len(receipts))
+	for i, r := range receipts {
+		list[i] = fmt.Sprintf("%s (%s, %s)", r.EventID, r.Type, r.Status)
+		if !object {
+			list[i] = fmt.Sprintf("%s (%s, %s, %s)", r.ID, strings.TrimSpace(r.Provider+" "+r.Account), r.Mode, r.Type)
+		}
+	}
+	says := fmt.Sprintf("%q names %d events; use the receipt ID of one: ", id, len(list))
+	if object {
+		says = fmt.Sprintf("%d events are about %s: name one: ", len(list), id)
+	}
+	return &decide.Fault{Kind: decide.Ambiguous, Says: says + strings.Join(list, ", "), ID: id, Receipts: receipts,
+		Object: object}
+}

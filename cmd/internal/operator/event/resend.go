@@ -1,0 +1,20 @@
+package event
+
+import (
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/workflows"
+)
+
+// Resend is the verb of pawl events resend.
+var Resend = decide.Verb{
+	Name: workflows.UpdateResend, Judges: true, Command: "events resend", Target: "ID",
+	Rule: ruleOf(checkParked, forecastParked), Previews: true,
+	Flags: []decide.Flag{flagEffect("the only uncertain effect"), {
+		Name: "confirm", Usage: "the `key` of the effect, as confirmation (default: ask)",
+		Value: func(a *decide.Args) *string { return &a.Confirm },
+	}},
+	Short: "Execute an uncertain effect again",
+	Long: `Execute an uncertain effect again although it may have happened. The new generation of the effect has its own
+idempotency key. If the first execution did happen, the effect happens twice: the customer has two e-mails. The command
+therefore always asks for the key of the effect. --yes does not answer that question; a script passes --confirm KEY.`,
+}

@@ -1,0 +1,10 @@
+package sink
+
+import "github.com/pawlhq/pawl/cmd/internal/operator/decide"
+
+// Resume is the verb of pawl sinks resume.
+var Resume = decide.Verb{
+	Name: "resume-sink", Command: "sinks resume", Target: "NAME", Short: "Resume a sink", Rule: PauseRule(decide.Sink,
+		false),
+	Previews: true, Long: "Resume a sink.\n" + ResumeLong + namesSink,
+}

@@ -1,0 +1,13 @@
+package source
+
+import (
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
+)
+
+// Resume is the verb of pawl sources resume.
+var Resume = decide.Verb{
+	Name: "resume-source", Command: "sources resume", Target: "NAME", Short: "Resume a source",
+	Rule: sink.PauseRule(decide.Source, false), Previews: true,
+	Long: "Resume a source.\n" + sink.ResumeLong + namesSource,
+}

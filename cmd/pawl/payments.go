@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/billing"
+)
+
+func paymentsUnassigned(a *app) *cobra.Command {
+	var mode string
+	cmd := &cobra.Command{
+		Use: "unassigned", Short: "List money that is not booked because its account is unknown, oldest first",
+		Long: `List payments, refunds, disputes, credit notes and checkout sessions that are not booked because their account or the
+purchase is unknown. pawl payments assign assigns an object to an account.`,
+		Args: noArgument,
+	}
+	modeFlag(cmd, &mode, "only live money, or only test money")
+	return list(a, cmd, listing[billing.Money]{
+		read: func(ctx context.Context, s *session, limit int) ([]billing.Money, error) {
+			return billing.New(s.db).ListUnassigned(ctx, mode, 0, limit)
+		},
+		table: tables.Unassigned,
+	})
+}
