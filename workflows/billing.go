@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,35 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
-
-// plan is the result of planning a change: effects that run in parallel, and a review that opens after them. Planning
-// is a pure function of the change and the loaded policy.
-type plan struct {
-	steps []*step
-	// letters are e-mails that are sent after the steps are done. If a step is refused, none of them is sent.
-	letters []*step
-	// notified is the invoice for which this plan e-mails the customer about the newest failed attempt, or "".
-	notified string
-	review   *review
-}
-
-// with adds the effects that every flow can have. Any event can report the payment of an upgrade or complete an earlier
-// event, so every flow except two can send the e-mails about a subscription. Scheduled actions have e-mails of their
-// own, and a reconciliation sends no e-mail.
-func (p plan) with(c fold.Change, flow string) plan {
-	p.review = cmp.Or(p.review, reviewOf(c))
-	byEvent := flow != ClockFlow && flow != ReconciledFlow && flow != LostFlow
-	if byEvent {
-		p.steps = slices.Concat(p.steps, lateEnd(c), restOfLists(c))
-		p.letters = append(p.letters, changedSteps(c)...)
-	}
-	p.steps = slices.Concat(p.steps, bookings(c), partSteps(c), laterCaptures(c), dueSteps(c, p.notified))
-	if byEvent {
-		p.steps = append(p.steps, accessEndedSteps(c)...)
-	}
-	return p
-}
 
 // codeWithheld is the reason code of a run that executed everything except a refused change.
 const codeWithheld = "withheld"
@@ -55,7 +27,7 @@ const codeUnknownPrice = billing.TaskPrice
 
 type billingFlow struct {
 	*flow
-	plan func(fold.Change, activities.Planning) plan
+	plan func(fold.Change, activities.Planning) plan.Plan
 
 	facts []fact.Fact
 	// related is the object of a thin event. It is nil for other events.
@@ -64,10 +36,10 @@ type billingFlow struct {
 	relays   []*step
 	// asks is set if the run must open a task to link the event's connected account.
 	asks bool
-	// fetches is set if the source has an API key to fetch objects. decided holds the steps that applied fetched
-	// objects, in order.
+	// fetches is set if the source has an API key to fetch objects. decided lists the steps that applied fetched
+	// objects.
 	fetches bool
-	decided []*step
+	decided []*plan.Step
 	// namesInvoice is set if the event's own facts name the invoice of the change. It is false if only fetched facts
 	// name the invoice.
 	namesInvoice bool
@@ -99,7 +71,7 @@ func (w *billingFlow) run() (EventResult, error) {
 	case left != (reason{}):
 		return w.leave(left)
 	}
-	apply := w.apply()
+	apply := newStep(w.apply())
 	if whyUndo, err = w.settle(apply); err != nil {
 		return EventResult{}, err
 	}
@@ -147,50 +119,51 @@ func (w *billingFlow) consequences(change fold.Change, whyUndo string) (why, ref
 			return "", "", err
 		}
 	}
-	var p plan
+	var p plan.Plan
 	if w.withholds = w.withholds || change.Silent && !w.releases(); !change.NotOurs() {
-		p = w.plan(change, w.planning).with(change, w.name)
+		p = w.plan(change, w.planning).With(change)
 	}
+	steps := newSteps(p.Steps)
 	if whyUndo != "" {
 		// The run that applied the facts may have executed these effects before it compensated the facts.
-		w.begin(p.steps)
-		_, err = w.refreshSteps(p.steps)
+		w.begin(steps)
+		_, err = w.refreshSteps(steps)
 		return whyUndo, "", err
 	}
 	switch {
 	case w.withholds && w.in.Due != nil: // apply-due has recorded it
 		return "", "", nil
 	case w.withholds:
-		return "", "", w.withhold(slices.Concat(p.steps, p.letters, w.relays), change.After.Access.Account)
+		return "", "", w.withhold(slices.Concat(steps, newSteps(p.Letters), w.relays), change.After.Access.Account)
 	}
-	switch why, refused, err = w.do(p, change); {
+	switch why, refused, err = w.do(steps, newSteps(p.Letters), change); {
 	case err != nil || why != "":
 		return why, refused, err
-	case p.review == nil && !w.irreversible && change.PaidInVain(): // as if the order had been refused in this run
+	case p.Review == nil && !w.irreversible && change.PaidInVain(): // as if the order had been refused in this run
 		return "its order was refused before, and nothing is granted", "", nil
 	}
-	why, err = w.ask(p.review)
+	why, err = w.ask(p.Review)
 	return why, refused, err
 }
 
-// do runs a plan. If the workspace refuses a change of a subscription, do withholds the change and runs the other
-// effects. The earlier order stays granted, and the payment stays booked. do sends the earlier target again, because
-// the workspace may have applied a part of the refused target.
-func (w *billingFlow) do(p plan, change fold.Change) (whyUndo, refused string, err error) {
-	whyUndo, err = w.settle(append(p.steps, w.relays...)...)
+// do runs the steps and then the letters of a plan. If the workspace refuses a change of a subscription, do withholds
+// the change and runs the other effects. The earlier order stays granted, and the payment stays booked. do sends the
+// earlier target again, because the workspace may have applied a part of the refused target.
+func (w *billingFlow) do(steps, letters []*step, change fold.Change) (whyUndo, refused string, err error) {
+	whyUndo, err = w.settle(append(steps, w.relays...)...)
 	s := change.After.Subscription
-	switch at := slices.IndexFunc(p.steps, (*step).refused); {
+	switch at := slices.IndexFunc(steps, (*step).refused); {
 	case err != nil || whyUndo != "" && (at < 0 || s == nil || !s.FallsBack):
 		return whyUndo, "", err
 	case whyUndo == "":
-		whyUndo, err = w.settle(p.letters...)
+		whyUndo, err = w.settle(letters...)
 		return whyUndo, "", err
 	default:
-		refused, p.steps = whyUndo, slices.Delete(p.steps, at, at+1)
+		refused, steps = whyUndo, slices.Delete(steps, at, at+1)
 	}
 	of := activities.WithholdingOfChange(change)
-	if whyUndo, err = w.settle(withholding(w.in.eventObject()+":change", of)); err == nil && whyUndo == "" {
-		whyUndo, err = w.settle(append(p.steps, w.relays...)...)
+	if whyUndo, err = w.settle(newStep(plan.Withhold(w.in.eventObject()+":change", of))); err == nil && whyUndo == "" {
+		whyUndo, err = w.settle(append(steps, w.relays...)...)
 	}
 	return whyUndo, refused, err
 }
@@ -204,11 +177,12 @@ func (w *billingFlow) leave(why reason) (EventResult, error) {
 		return EventResult{}, err
 	}
 	if w.asks { // the key is the same for all events of the connected account
-		steps = append(steps, accountTask.step(w.in.Provider+":"+w.in.Mode+":"+w.in.Account, activities.Task{
+		link := plan.AccountTask.Step(w.in.Provider+":"+w.in.Mode+":"+w.in.Account, activities.Task{
 			Kind: billing.TaskAccount, Mode: w.in.Mode, Object: w.in.Account,
 			Title: "Link connected account " + w.in.Account +
 				" to one of your accounts, with pawl accounts link or in the accounts of its source",
-		}))
+		})
+		steps = append(steps, newStep(link))
 	}
 	if _, err := w.settle(steps...); err != nil {
 		return EventResult{}, err
@@ -282,9 +256,9 @@ func (w *billingFlow) waitsForName(loaded activities.LoadFactsResult) (again boo
 
 // apply returns the step that stores the facts and computes the states of their objects. The step runs once per event.
 // A scheduled run has no facts to store.
-func (w *billingFlow) apply() *step {
+func (w *billingFlow) apply() *plan.Step {
 	if due := w.in.Due; due != nil {
-		return applyDue.step(w.in.Provider+":"+w.in.Mode+":"+due.object(), activities.AccountDue{
+		return plan.ApplyDue.Step(w.in.Provider+":"+w.in.Mode+":"+due.object(), activities.AccountDue{
 			Subject: fact.Subject{
 				Provider: w.in.Provider, ProviderAccount: w.in.Account, Mode: w.in.Mode,
 				EventID: w.in.EventID, EventType: w.in.Type, ReceiptID: w.in.ReceiptID,
@@ -293,38 +267,25 @@ func (w *billingFlow) apply() *step {
 		})
 	}
 	s := w.applying(w.in.eventObject(), w.facts)
-	s.then = w.decide
+	s.Then = w.decide
 	return s
 }
 
 // applying returns the step that stores facts. The undo of the step stores another fact, which withholds the grant.
-func (w *billingFlow) applying(object string, facts []fact.Fact) *step {
-	s := applyFacts.step(object, activities.Facts{Facts: facts, Withhold: w.withholds, Asks: w.fetches})
-	s.undo = func(done effect.Result) *step {
-		change, ok := applied(done)
+func (w *billingFlow) applying(object string, facts []fact.Fact) *plan.Step {
+	s := plan.ApplyFacts.Step(object, activities.Facts{Facts: facts, Withhold: w.withholds, Asks: w.fetches})
+	s.Undo = func(done effect.Result) *plan.Step {
+		change, ok := plan.Applied(done)
 		if !ok {
-			return withholdGrant.step(w.in.eventObject(), activities.Withholding{})
+			return plan.WithholdGrant.Step(w.in.eventObject(), activities.Withholding{})
 		}
 		object := w.in.eventObject()
 		if invoice := change.After.Invoice; invoice != nil {
-			object = invoiceObject(change, invoice.ID)
+			object = plan.Object(change.Subject, invoice.ID)
 		} else if order := change.After.Checkout; order != nil && order.Sells() {
-			object = invoiceObject(change, order.ID)
+			object = plan.Object(change.Subject, order.ID)
 		}
-		return withholding(object, activities.WithholdingOf(change))
-	}
-	return s
-}
-
-// withholding returns the step that withholds a grant. Its follow-up step brings the workspace to the resulting target.
-func withholding(object string, of activities.Withholding) *step {
-	s := withholdGrant.step(object, of)
-	s.then = func(done effect.Result) *step {
-		after, ok := applied(done)
-		if !ok || after.Subject.EventID == "" {
-			return nil
-		}
-		return workspaceOf(after.Subject, after.After.Access)
+		return plan.Withhold(object, activities.WithholdingOf(change))
 	}
 	return s
 }
@@ -332,23 +293,20 @@ func withholding(object string, of activities.Withholding) *step {
 // changeOf returns the change of the apply step. If the run also applied fetched objects, the change covers all these
 // steps: from the state before the event to the state after the last fetched fact.
 func (w *billingFlow) changeOf(apply *step) (fold.Change, error) {
-	change, ok := applied(apply.result)
+	change, ok := plan.Applied(apply.result)
 	if !ok {
-		return change, fmt.Errorf("%s has left no change in the ledger", apply.key)
+		return change, fmt.Errorf("%s has left no change in the ledger", apply.Key)
 	}
 	w.namesInvoice = change.After.Invoice != nil
-	for _, step := range w.decided {
-		if decided, ok := applied(step.result); ok {
+	for _, s := range w.steps {
+		if !slices.Contains(w.decided, s.Step) {
+			continue
+		}
+		if decided, ok := plan.Applied(s.result); ok {
 			change = change.Decided(decided)
 		}
 	}
 	return change, nil
-}
-
-// applied decodes the change from the result of an apply step. It returns false if there is no change.
-func applied(r effect.Result) (change fold.Change, ok bool) {
-	err := json.Unmarshal(r.Value, &change)
-	return change, err == nil
 }
 
 // deliveries returns the steps that relay the event to destinations. Their keys contain the event and not the
@@ -359,8 +317,8 @@ func (f *flow) deliveries(destinations []string) []*step {
 	of.EventID = cmp.Or(of.RelayOf, of.EventID)
 	var steps []*step
 	for _, name := range destinations {
-		s := relayEvent.step(of.eventObject()+":"+name, activities.Delivery{Destination: name})
-		s.sink = SinkDestinations + ":" + name
+		s := newStep(plan.RelayEvent.Step(of.eventObject()+":"+name, activities.Delivery{Destination: name}))
+		s.Sink = plan.SinkDestinations + ":" + name
 		steps = append(steps, s)
 	}
 	return steps

@@ -24,7 +24,7 @@ func (f *flow) compensate() error {
 		}
 		// The remaining steps may have been executed by another run, but not by this one.
 		left = slices.DeleteFunc(left,
-			func(s *step) bool { return s.undo == nil || s.settled() || s.result.MayHaveHappened() })
+			func(s *step) bool { return s.Undo == nil || s.settled() || s.result.MayHaveHappened() })
 		if !f.interrupted || len(left) == 0 {
 			return nil
 		}
@@ -40,14 +40,14 @@ func (f *flow) compensate() error {
 // undo compensates a step if its effect may have happened. If the step is already compensated and its undo has a
 // follow-up step, undo runs both again: an earlier attempt may have stopped between the two.
 func (f *flow) undo(s *step) error {
-	if s.undo == nil || s.skipped {
+	if s.Undo == nil || s.skipped {
 		return nil
 	}
-	undo := s.undo(s.result)
-	if !s.result.MayHaveHappened() && (s.result.State != effect.Compensated || undo.then == nil) {
+	undo := newStep(s.Undo(s.result))
+	if !s.result.MayHaveHappened() && (s.result.State != effect.Compensated || undo.Then == nil) {
 		return nil
 	}
-	undo.compensates = s.key
+	undo.Compensates = s.Key
 	return f.takeBack(undo)
 }
 

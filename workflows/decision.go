@@ -187,7 +187,7 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	keys, _ := CheckDecision(f.waits().Effects, d.action, d.input)
 	var about []*step
 	for _, s := range f.open(steps) {
-		if s.held = !slices.Contains(keys, s.key); !s.held {
+		if s.held = !slices.Contains(keys, s.Key); !s.held {
 			about = append(about, s)
 		}
 	}
@@ -213,7 +213,7 @@ func (f *flow) skip(d decision, steps []*step) error {
 		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
 		var skipped activities.SkipEffectResult
 		if err := f.execute(attempt{
-			name: "skip:" + s.key, activity: runs.SkipEffect,
+			name: "skip:" + s.Key, activity: runs.SkipEffect,
 			input: activities.SkipEffectInput{Effect: f.call(s), Reason: reason},
 		}, &skipped); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (f *flow) markDone(d decision, steps []*step) error {
 		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
 		// Decode into an empty result. Otherwise the fields of the old result would remain.
 		s.decided, s.result = true, effect.Result{}
-		if err := f.execute(attempt{name: "done:" + s.key, work: s.work, call: call}, &s.result); err != nil {
+		if err := f.execute(attempt{name: "done:" + s.Key, step: s.Step, call: call}, &s.result); err != nil {
 			return err
 		}
 	}

@@ -192,6 +192,11 @@ func TestDecision_Done_RefusedWhereNobodyCanSayIt(t *testing.T) {
 	f.wantRefused("does not accept done in its present state", "done requires a reference", "done applies to one effect: name one of "+exportKey+", "+mailKey)
 }
 
+// receiptSent is a ledger that contains the receipt of Toy's invoice.
+func receiptSent() []activities.ReadEffectsResult {
+	return []activities.ReadEffectsResult{{Settled: map[string]effect.Result{"receipt-email:stripe:live:in_1": {State: effect.Done}}}}
+}
+
 func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
 	t.Parallel()
 	atEnd := activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}}
@@ -210,6 +215,7 @@ func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, tt.load...)
+			f.seen = receiptSent()
 			f.decide(time.Hour, tt.decide, ada)
 			f.wantOutcome(f.run(), tt.outcome, tt.reason)
 			if rejected, closed := len(f.callsOf("reject-review")), len(f.callsOf("close-review")); rejected != tt.rejected || closed != tt.closed {
@@ -253,6 +259,7 @@ func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 func TestDecision_ReviewRejectedBefore_NotAskedAgain(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.answer("review", answer{result: effect.Result{State: effect.Compensated, By: "evt_0"}})
+	f.seen = receiptSent()
 	f.wantOutcome(f.run(), "processed", "withheld: it was rejected before")
 	for kind, want := range map[string]int{"reject-review": 1, "withhold-grant": 1, "correction-notice": 1, "reverse-finance-entry": 0, "ParkRun": 0} {
 		if n := len(f.callsOf(kind)); n != want {

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/letters"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // A run shows its state under "Current Details" in the Temporal UI. This adds no event to the history, but it can be
@@ -73,10 +74,10 @@ func (s *step) stateName() string {
 
 // name identifies the step within the run: its kind, and for a delivery also the destination.
 func (s *step) name() string {
-	if s.kind == relayEvent.Name {
-		return s.kind + " to " + s.key[strings.LastIndex(s.key, ":")+1:]
+	if s.Kind == plan.RelayEvent.Name {
+		return s.Kind + " to " + s.Key[strings.LastIndex(s.Key, ":")+1:]
 	}
-	return s.kind
+	return s.Kind
 }
 
 // commands returns the shell commands that apply to the parked run.

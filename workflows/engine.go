@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // engine executes the decisions of a flow. A [run] executes activities in Temporal. A [preview] and an [outline] read
@@ -32,10 +33,10 @@ type engine interface {
 type attempt struct {
 	// name is the summary in the Temporal UI and the ID of the regular activity.
 	name string
-	// activity and input are set for an activity that is not an effect. For an effect, work and call are set instead.
+	// activity and input are set for an activity that is not an effect. For an effect, step and call are set instead.
 	activity any
 	input    any
-	work     worker
+	step     *plan.Step
 	call     effect.Call
 	// timeout bounds one attempt. Zero means the default.
 	timeout time.Duration

@@ -27,8 +27,8 @@ const (
 func (a attempt) bound() time.Duration { return cmp.Or(a.timeout, defaultTimeout) + grace }
 
 func (a attempt) begin(ctx workflow.Context, start starter) workflow.Future {
-	if a.work != nil {
-		return a.work.start(ctx, start, a.call)
+	if a.step != nil {
+		return executors[a.step.Kind].start(ctx, start, a.call, a.step.Input)
 	}
 	return start(ctx, a.activity, a.input)
 }
@@ -167,7 +167,7 @@ type escalation struct {
 // begin starts a coroutine that executes a step and waits for its sink if necessary.
 func (e *escalation) begin(s *step, execute func(workflow.Context) error) {
 	e.group.Add(1)
-	workflow.GoNamed(e.attempts, s.key, func(ctx workflow.Context) {
+	workflow.GoNamed(e.attempts, s.Key, func(ctx workflow.Context) {
 		defer e.group.Done()
 		err := execute(ctx)
 		if err == nil {
@@ -176,7 +176,7 @@ func (e *escalation) begin(s *step, execute func(workflow.Context) error) {
 		if temporal.IsCanceledError(err) && e.run.f.isCancelled() {
 			s.setResult(effect.Failed, "not done when the run was cancelled")
 		} else if err != nil && e.failed == nil {
-			e.failed = fmt.Errorf("%s: %w", s.key, err)
+			e.failed = fmt.Errorf("%s: %w", s.Key, err)
 		}
 	})
 }

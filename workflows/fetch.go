@@ -8,9 +8,9 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // A flow fetches an object from the provider if the event does not contain enough data and its source has an API key.
@@ -31,7 +31,7 @@ func (w *billingFlow) complete() (nothing reason, whyUndo string, err error) {
 		if of == "" || !w.fetches {
 			continue
 		}
-		ask := fetchObject.step(object(f.Subject, of), wanted)
+		ask := newStep(plan.FetchObject.Step(plan.Object(f.Subject, of), wanted))
 		if whyUndo, err = w.settle(ask); err != nil || whyUndo != "" {
 			break
 		}
@@ -62,34 +62,15 @@ func (w *billingFlow) lacks(f fact.Fact) (wanted activities.Wanted, of string) {
 	return wanted, of
 }
 
-// restOfLists returns a step that opens a task for an object if a missing part of its list may grant something.
-func restOfLists(c fold.Change) (steps []*step) {
-	ask := func(account, id, subscription string, while billing.While, what string) {
-		steps = append(steps, reconcileTask.step(object(c.Subject, id+":list"), activities.Task{
-			Kind: activities.TaskReconcile, Mode: c.Subject.Mode, Account: account, Object: id,
-			Subscription: subscription, While: while,
-			Title: what + " " + id + " has more items than its events contain, and they were not fetched: set an api_key " +
-				"with read permission on its source, then run pawl reconcile",
-		}))
-	}
-	if s := c.After.Subscription; s != nil && s.Partial && s.Granting() && !s.NotOurs {
-		ask(s.Account, s.ID, s.ID, billing.WhilePartial, "Subscription")
-	}
-	if i := c.After.Invoice; i != nil && i.Cut && !i.NotOurs {
-		ask(i.Account, i.ID, "", "", "Invoice")
-	}
-	return steps
-}
-
 // fetchRelated fetches the object that a thin event names. If the object cannot be fetched, fetchRelated returns the
 // reason, and the run executes no effect. A replay tries again to fetch the object.
 func (w *billingFlow) fetchRelated() (nothing reason, whyUndo string, err error) {
-	ask := fetchObject.step(w.in.eventObject(), *w.related)
+	ask := newStep(plan.FetchObject.Step(w.in.eventObject(), *w.related))
 	if whyUndo, err = w.settle(ask); err != nil || whyUndo != "" {
 		return reason{}, whyUndo, err
 	}
 	if r := w.in.Replay; ask.result.State == effect.Skipped && !ask.skipped && r != nil && r.Request != "" {
-		ask = fetchObject.step(w.in.eventObject()+":"+r.Request, *w.related)
+		ask = newStep(plan.FetchObject.Step(w.in.eventObject()+":"+r.Request, *w.related))
 		if whyUndo, err = w.settle(ask); err != nil || whyUndo != "" {
 			return reason{}, whyUndo, err
 		}
@@ -118,8 +99,8 @@ func (w *billingFlow) waitForName() error {
 
 // decide fetches an object if the facts of the event are not sufficient to determine the state, and returns the step
 // that applies the facts of that object.
-func (w *billingFlow) decide(done effect.Result) *step {
-	change, ok := applied(done)
+func (w *billingFlow) decide(done effect.Result) *plan.Step {
+	change, ok := plan.Applied(done)
 	if !w.fetches || !ok {
 		return nil
 	}
@@ -127,7 +108,7 @@ func (w *billingFlow) decide(done effect.Result) *step {
 	if ask == nil {
 		return nil
 	}
-	ask.then = func(answer effect.Result) *step {
+	ask.Then = func(answer effect.Result) *plan.Step {
 		return w.applyFetched(w.in.eventObject()+":fetched", fetched(answer))
 	}
 	return ask
@@ -135,7 +116,7 @@ func (w *billingFlow) decide(done effect.Result) *step {
 
 // applyFetched returns the step that applies fetched facts, or nil if there are no facts. The facts about each payment
 // of an invoice are applied one after the other.
-func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *step {
+func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *plan.Step {
 	if len(facts) == 0 {
 		return nil
 	}
@@ -144,7 +125,7 @@ func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *step {
 		n++
 	}
 	s := w.applying(object, facts[:n])
-	s.then = func(effect.Result) *step {
+	s.Then = func(effect.Result) *plan.Step {
 		if n == len(facts) {
 			return nil
 		}
@@ -162,9 +143,9 @@ func (w *billingFlow) applyUntold(change fold.Change) (now fold.Change, whyUndo 
 		return change, "", nil
 	}
 	w.fetches = false
-	apply := w.applying(w.in.eventObject()+":untold", w.facts)
+	apply := newStep(w.applying(w.in.eventObject()+":untold", w.facts))
 	whyUndo, err = w.settle(apply)
-	if decided, ok := applied(apply.result); ok {
+	if decided, ok := plan.Applied(apply.result); ok {
 		change = change.Decided(decided)
 	}
 	return change, whyUndo, err
@@ -172,7 +153,7 @@ func (w *billingFlow) applyUntold(change fold.Change) (now fold.Change, whyUndo 
 
 // askForOrder fetches a subscription that changed twice in one second, so that pawl cannot determine the newer state
 // from the events.
-func (w *billingFlow) askForOrder(change fold.Change) *step {
+func (w *billingFlow) askForOrder(change fold.Change) *plan.Step {
 	s := change.After.Subscription
 	if s == nil || !s.Uncertain {
 		return nil
@@ -183,24 +164,24 @@ func (w *billingFlow) askForOrder(change fold.Change) *step {
 		return nil
 	}
 	f := w.facts[i]
-	return fetchObject.step(object(f.Subject, s.ID+":"+f.EventID),
+	return plan.FetchObject.Step(plan.Object(f.Subject, s.ID+":"+f.EventID),
 		activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
 }
 
 // askForInvoice fetches the invoice of a payment intent, once per intent, if its money has moved and no event has
 // reported the invoice: since API version 2025-03-31.basil, charges do not contain their invoice.
-func askForInvoice(change fold.Change) *step {
+func askForInvoice(change fold.Change) *plan.Step {
 	p := change.After.Payment
 	if p == nil || !change.AsksInvoice() {
 		return nil
 	}
-	return fetchObject.step(object(change.Subject, p.ID),
+	return plan.FetchObject.Step(plan.Object(change.Subject, p.ID),
 		activities.Wanted{Subject: change.Subject, Kind: fact.PaymentSeen, Object: p.ID})
 }
 
 // askForPayment fetches the payments of an invoice if no event has reported them: since API version 2025-03-31.basil,
 // an invoice contains only their sum. It fetches them once per invoice, and again if the sum has grown.
-func askForPayment(change fold.Change) *step {
+func askForPayment(change fold.Change) *plan.Step {
 	if !change.AsksPayment() {
 		return nil
 	}
@@ -209,7 +190,7 @@ func askForPayment(change fold.Change) *step {
 	if len(i.PaidSums) > 0 && i.Untold > 0 {
 		of += fmt.Sprintf(":%d", i.Paid)
 	}
-	return fetchObject.step(object(change.Subject, of),
+	return plan.FetchObject.Step(plan.Object(change.Subject, of),
 		activities.Wanted{Subject: change.Subject, Kind: fact.PaymentSeen, Object: i.ID, OfInvoice: true})
 }
 

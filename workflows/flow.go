@@ -149,8 +149,8 @@ func (f *flow) refresh() (whyUndo string, err error) {
 func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 	in := activities.ReadEffectsInput{EventID: f.in.EventID, Keys: keysOf(steps)}
 	for _, s := range steps {
-		if s.undo != nil {
-			in.Undos = append(in.Undos, s.undo(s.result).key)
+		if s.Undo != nil {
+			in.Undos = append(in.Undos, s.Undo(s.result).Key)
 		}
 	}
 	var found activities.ReadEffectsResult
@@ -158,7 +158,7 @@ func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 		return "", err
 	}
 	for _, s := range steps {
-		if now, ok := found.Settled[s.key]; ok && (now.State == effect.Compensated || !s.settled()) {
+		if now, ok := found.Settled[s.Key]; ok && (now.State == effect.Compensated || !s.settled()) {
 			s.result = now
 		}
 	}
@@ -172,13 +172,13 @@ func (f *flow) refreshSteps(steps []*step) (whyUndo string, err error) {
 func (f *flow) runNext(steps []*step) (whyUndo string, err error) {
 	var next []*step
 	for _, s := range steps {
-		if s.then == nil || s.skipped {
+		if s.Then == nil || s.skipped {
 			continue
 		}
-		if n := s.then(s.result); n != nil {
-			next = append(next, n)
+		if n := s.Then(s.result); n != nil {
+			next = append(next, newStep(n))
 		}
-		s.then = nil
+		s.Then = nil
 	}
 	if f.undoing {
 		for _, n := range next {
@@ -217,7 +217,7 @@ func (f *flow) wakeWaiting(steps []*step) error {
 	for _, s := range steps {
 		if s.decided && s.settled() {
 			s.decided = false
-			in.Keys = append(in.Keys, s.key)
+			in.Keys = append(in.Keys, s.Key)
 		}
 	}
 	if len(in.Keys) == 0 {
@@ -268,7 +268,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 			continue
 		}
 		result.Effects = append(result.Effects,
-			EffectResult{Key: s.key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
+			EffectResult{Key: s.Key, State: string(s.result.State), By: s.result.By, Reason: s.result.Reason})
 	}
 	return result, nil
 }
@@ -289,16 +289,16 @@ func unsettled(steps []*step) []*step {
 func keysOf(steps []*step) []string {
 	var keys []string
 	for _, s := range steps {
-		keys = append(keys, s.key)
+		keys = append(keys, s.Key)
 	}
 	return keys
 }
 
-// refusal returns a reason to compensate all effects if a step with refusalUndoesAll was refused, or "".
+// refusal returns a reason to compensate all effects if a step with RefusalUndoesAll was refused, or "".
 func refusal(steps []*step) string {
 	for _, s := range unsettled(steps) {
-		if s.refusalUndoesAll && s.result.State == effect.Refused {
-			return s.kind + " was refused: " + s.result.Reason
+		if s.RefusalUndoesAll && s.result.State == effect.Refused {
+			return s.Kind + " was refused: " + s.result.Reason
 		}
 	}
 	return ""
@@ -309,7 +309,7 @@ func refusal(steps []*step) string {
 func undoneBefore(steps []*step) string {
 	for _, s := range steps {
 		if s.result.State == effect.Compensated {
-			return s.kind + " was compensated before"
+			return s.Kind + " was compensated before"
 		}
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	stripebodies "github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Flow is a workflow type with the event types that it handles.
@@ -22,7 +23,7 @@ type Flow struct {
 	// Does describes it in one sentence.
 	Does string
 	// plan plans the effects of a change: see [Flow.Run]. It is nil for the relay.
-	plan func(fold.Change, activities.Planning) plan
+	plan func(fold.Change, activities.Planning) plan.Plan
 	// irreversible is set for events with effects that cannot be compensated: a person can retry and skip, but not
 	// compensate.
 	irreversible bool
@@ -67,6 +68,18 @@ func Register(r Registry) {
 	}
 }
 
+// ClockFlow is the workflow type of runs that execute scheduled actions.
+const ClockFlow = "AccountDue"
+
+// ReconciledFlow is the workflow type for receipts of [ReconciledType]: objects that a person fetched.
+const (
+	ReconciledFlow = "Reconciled"
+	ReconciledType = activities.Reconciled
+)
+
+// LostFlow is the workflow type for events that Stripe sends in place of an event that it could not generate.
+const LostFlow = "EventLost"
+
 // relayFlow is the workflow type of events without a flow of their own.
 const relayFlow = "Relay"
 
@@ -75,48 +88,48 @@ const relayFlow = "Relay"
 func Flows() []Flow {
 	return []Flow{
 		{
-			Name: "InvoicePaid", plan: planInvoicePaid,
+			Name: "InvoicePaid", plan: plan.InvoicePaid,
 			Types: stripe("invoice.paid", "invoice.payment_succeeded", "invoice.overpaid"),
 			Does:  "brings the workspace to the paid plan, books the payment, sends the receipt, opens an onboarding task",
 		},
 		{
-			Name: "PaymentFailed", plan: planPaymentFailed,
+			Name: "PaymentFailed", plan: plan.PaymentFailed,
 			Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
 			Does:  "asks the customer to pay, once per attempt; access stays during the grace period",
 		},
 		{
-			Name: "InvoiceClosed", plan: planInvoiceClosed,
+			Name: "InvoiceClosed", plan: plan.InvoiceClosed,
 			Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
 			Does:  "ends the reminders, books the payments of the invoice",
 		},
 		{
-			Name: "SubscriptionEnded", plan: planSubscriptionEnded,
+			Name: "SubscriptionEnded", plan: plan.SubscriptionEnded,
 			Types: stripe("customer.subscription.deleted"),
 			Does:  "ends access, suspends the workspace unless something else grants access, informs the customer, closes the onboarding task",
 		},
 		{
-			Name: "SubscriptionChanged", plan: planSubscriptionChanged, Types: stripe(
+			Name: "SubscriptionChanged", plan: plan.SubscriptionChanged, Types: stripe(
 				"customer.subscription.created", "customer.subscription.updated",
 				"customer.subscription.paused", "customer.subscription.resumed"),
 			Does: "brings access and workspace to the plan, the seats and the status of the subscription; informs the customer of a change",
 		},
 		{
-			Name: "TrialEnding", plan: planTrialEnding,
+			Name: "TrialEnding", plan: plan.TrialEnding,
 			Types: stripe("customer.subscription.trial_will_end"),
 			Does:  "informs the customer, if the trial still runs and the subscription continues after it",
 		},
 		{
-			Name: "CheckoutPaid", plan: planCheckoutPaid,
+			Name: "CheckoutPaid", plan: plan.CheckoutPaid,
 			Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
 			Does:  "links the customer and the subscription to an account; for a one-off purchase, provisions it, books the payment, confirms the order by e-mail",
 		},
 		{
-			Name: "RefundChanged", plan: planMoney, irreversible: true, Types: stripe(
+			Name: "RefundChanged", plan: plan.MoneyMoved, irreversible: true, Types: stripe(
 				"refund.created", "refund.updated", "refund.failed", "charge.refunded", "charge.refund.updated"),
 			Does: "books a refund, or its reversal if it failed; ends access after a full refund if the policy requires it",
 		},
 		{
-			Name: "DisputeChanged", plan: planMoney, irreversible: true, Types: stripe(
+			Name: "DisputeChanged", plan: plan.MoneyMoved, irreversible: true, Types: stripe(
 				"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed",
 				"charge.dispute.funds_withdrawn",
 				"charge.dispute.funds_reinstated", "radar.early_fraud_warning.created",
@@ -124,17 +137,17 @@ func Flows() []Flow {
 			Does: "books the moved money, opens and closes the task; suspends or ends access if the policy requires it",
 		},
 		{
-			Name: "CreditNoteIssued", plan: planMoney, irreversible: true,
+			Name: "CreditNoteIssued", plan: plan.MoneyMoved, irreversible: true,
 			Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
 			Does:  "books the part of a credit note that is not refunded, or its reversal if it was voided",
 		},
 		{
-			Name: "AccountLinked", plan: planWorkspace,
+			Name: "AccountLinked", plan: plan.AccountLinked,
 			Types: stripe("customer.created", "customer.updated", "customer.deleted"),
 			Does:  "links a customer or a subscription to an account, and brings the workspaces of the old and the new account to their targets; a deleted customer receives no e-mail",
 		},
 		{
-			Name: "Record", plan: planRecord, Types: stripe(
+			Name: "Record", plan: plan.Record, Types: stripe(
 				"customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
 				"invoice.created", "invoice.finalized", "invoice.finalization_failed", "invoice.updated",
 				"invoice.sent", "invoice.deleted",
@@ -144,15 +157,15 @@ func Flows() []Flow {
 			Does: "stores the facts; effects follow only if they waited for these facts: a workspace or an entry without an account, and the task to fix an invoice that Stripe cannot finalize",
 		},
 		{
-			Name: ClockFlow, plan: planAccountDue,
+			Name: ClockFlow, plan: plan.AccountDue,
 			Does: "executes scheduled actions: planned ends, the end of a grace period, reminders of open invoices, tasks",
 		},
 		{
-			Name: ReconciledFlow, plan: planReconciled,
+			Name: ReconciledFlow, plan: plan.Reconciled,
 			Does: "brings the workspace to Stripe's current state, and books missing entries, under the keys of the missing events; sends no e-mail",
 		},
 		{
-			Name: LostFlow, plan: planLost, irreversible: true, Types: stripe(stripebodies.FailedGeneration),
+			Name: LostFlow, plan: plan.EventLost, irreversible: true, Types: stripe(stripebodies.FailedGeneration),
 			Does: "fetches the object of an event that Stripe could not generate, and reconciles it; sends no e-mail",
 		},
 		{Name: relayFlow, Does: "delivers the event to the destinations of its source; the flow of every other type"},
@@ -175,6 +188,15 @@ var routes = func() map[string]map[string]string {
 	}
 	return routes
 }()
+
+// reconciledFlows maps the type of a receipt with a fetched object to its flow. Refunds, disputes and credit notes have
+// the same flow as their events, because that flow sends no e-mail.
+var reconciledFlows = map[string]string{
+	ReconciledType: ReconciledFlow, ReconciledType + ".charge": "RefundChanged",
+	ReconciledType + ".refund":  "RefundChanged",
+	ReconciledType + ".dispute": "DisputeChanged", ReconciledType + ".early_fraud_warning": "DisputeChanged",
+	ReconciledType + ".credit_note": "CreditNoteIssued",
+}
 
 // Route returns the workflow type for an event type. It is Relay if no flow handles the type. Every flow also
 // delivers its event to the destinations of the source.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Outlined returns the known effects of an event's run: the executed effects and the pending effects. It assumes that
@@ -21,13 +22,13 @@ func (o outline) attemptAll(steps []*step) error {
 	err := o.each(steps, o.attempt)
 	// A review is closed only if a person approves it.
 	o.seen = slices.DeleteFunc(o.seen,
-		func(s *step) bool { return s.kind == closeReview.Name && o.states[s.key].State == "" })
+		func(s *step) bool { return s.Kind == plan.CloseReview.Name && o.states[s.Key].State == "" })
 	return err
 }
 
 func (o outline) attempt(s *step) error {
 	s.begun = true
-	switch state := o.states[s.key]; {
+	switch state := o.states[s.Key]; {
 	case state.UnderWay():
 		s.result = effect.Result{State: effect.AlreadyDone, By: state.EventID}
 		return nil
@@ -36,7 +37,7 @@ func (o outline) attempt(s *step) error {
 		return nil
 	}
 	forecast, err := o.forecast(s)
-	o.forecasts[s.key] = forecast
+	o.forecasts[s.Key] = forecast
 	if s.result = forecast.Result; !s.settled() { // assume that a person settles it
 		s.result = effect.Result{State: effect.Done}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // reason is the reason for a park or for an outcome other than processed: a code for filters and a text for people.
@@ -97,16 +98,16 @@ func (f *flow) whyParked(open []*step) (status string, why reason) {
 			status, why.code = dead, codeFailed
 		case s.result.State == effect.Uncertain && status != dead:
 			why.code = codeUncertain
-		case s.result.State == effect.Refused && s.sink == SinkStripe:
+		case s.result.State == effect.Refused && s.Sink == plan.SinkStripe:
 			why.code = codeNotFound
 		}
-		words = append(words, fmt.Sprintf("%s is %s: %s", s.kind, s.result.State, s.result.Reason))
+		words = append(words, fmt.Sprintf("%s is %s: %s", s.Kind, s.result.State, s.result.Reason))
 	}
 	if f.undoing {
 		why.code = codeUndo
 		for _, s := range open {
-			if owner := f.settings[s.sink].Owner; owner != "" {
-				words = append(words, "owner of "+s.sink+": "+owner)
+			if owner := f.settings[s.Sink].Owner; owner != "" {
+				words = append(words, "owner of "+s.Sink+": "+owner)
 			}
 		}
 	}
@@ -129,14 +130,14 @@ func (f *flow) review(why reason) (dismissed reason, err error) {
 func (f *flow) waits() activities.Waits {
 	w := activities.Waits{Decisions: f.takes, Undoing: f.undoing || f.undone, Left: f.left}
 	for _, s := range f.steps {
-		w.Steps = append(w.Steps, activities.Step{Key: s.key, Kind: s.kind, Skipped: s.skipped})
+		w.Steps = append(w.Steps, activities.Step{Key: s.Key, Kind: s.Kind, Skipped: s.skipped})
 	}
 	for _, s := range f.unsettled() {
 		w.Effects = append(w.Effects, activities.OpenEffect{
-			Key: s.key, Kind: s.kind, State: string(s.result.State), Uncertain: s.uncertain(),
+			Key: s.Key, Kind: s.Kind, State: string(s.result.State), Uncertain: s.uncertain(),
 			// A person can neither write to pawl's database nor provide the provider's data, so these effects cannot be
 			// done by hand.
-			ByHand: s.sink != SinkDatabase && s.sink != SinkStripe,
+			ByHand: s.Sink != plan.SinkDatabase && s.Sink != plan.SinkStripe,
 		})
 	}
 	return w

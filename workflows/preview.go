@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Asked is the input of a preview.
@@ -129,10 +130,10 @@ func (p *preview) of(e engine) (Previewed, error) {
 	p.ended.Effects = []PreviewedEffect{}
 	for _, s := range p.seen {
 		e := p.effect(s)
-		if letter, is := s.work.(work[activities.Letter]); is && p.Letters {
-			written, err := p.outlook.WriteLetter(p.context, letter.input(p.f.call(s)))
+		if _, is := s.Input.(activities.Letter); is && p.Letters {
+			written, err := p.outlook.WriteLetter(p.context, effectInput[activities.Letter](p.f.call(s), s.Input))
 			if err != nil {
-				return Previewed{}, fmt.Errorf("preview %s: %w", s.key, err)
+				return Previewed{}, fmt.Errorf("preview %s: %w", s.Key, err)
 			}
 			e.Letter = &written
 		}
@@ -237,7 +238,7 @@ func (p *preview) each(steps []*step, attempt func(*step) error) error {
 		return err
 	}
 	for _, s := range open {
-		if !slices.ContainsFunc(p.seen, func(o *step) bool { return o.key == s.key }) {
+		if !slices.ContainsFunc(p.seen, func(o *step) bool { return o.Key == s.Key }) {
 			p.seen = append(p.seen, s)
 		}
 		if err := attempt(s); err != nil {
@@ -248,7 +249,7 @@ func (p *preview) each(steps []*step, attempt func(*step) error) error {
 }
 
 func (p *preview) attempt(s *step) error {
-	state, known := p.states[s.key]
+	state, known := p.states[s.Key]
 	switch {
 	case p.parked && !known:
 		s.result = effect.Result{State: effect.Failed, Reason: "not begun"}
@@ -264,7 +265,7 @@ func (p *preview) attempt(s *step) error {
 		// Another run executes the effect, and this run waits for the outcome.
 		s.result = effect.Result{State: effect.AlreadyDone, By: state.EventID}
 		return nil
-	case p.parked && p.reached(func(o activities.Step) bool { return o.Key == s.key && o.Skipped }):
+	case p.parked && p.reached(func(o activities.Step) bool { return o.Key == s.Key && o.Skipped }):
 		// A skipped step has no follow-up step.
 		s.skipped, s.result = true, effect.Result{State: effect.Skipped, Reason: state.Error}
 		return nil
@@ -279,12 +280,12 @@ func (p *preview) attempt(s *step) error {
 	result := forecast.Result
 	s.result = result
 	s.result.Round = max(result.Round, state.Round)
-	p.forecasts[s.key], p.ran[s.key] = forecast, result
-	p.become(s.key, s.result, p.In.EventID)
-	if result.State == effect.Done && s.compensates != "" {
-		p.become(s.compensates, effect.Result{State: effect.Compensated}, p.In.EventID)
+	p.forecasts[s.Key], p.ran[s.Key] = forecast, result
+	p.become(s.Key, s.result, p.In.EventID)
+	if result.State == effect.Done && s.Compensates != "" {
+		p.become(s.Compensates, effect.Result{State: effect.Compensated}, p.In.EventID)
 	}
-	p.ended.Asks = p.ended.Asks || s.sink == SinkStripe
+	p.ended.Asks = p.ended.Asks || s.Sink == plan.SinkStripe
 	return nil
 }
 
@@ -293,9 +294,9 @@ func (p *preview) forecast(s *step) (activities.Forecast, error) {
 	c.After = slices.DeleteFunc(slices.Clone(c.After), func(key string) bool { // the preview has settled it
 		return p.states[key].Settled()
 	})
-	forecast, err := s.work.forecast(p.context, p.outlook, c)
+	forecast, err := executors[s.Kind].forecast(p.context, p.outlook, c, s.Input)
 	if err != nil {
-		return forecast, fmt.Errorf("preview %s: %w", s.key, err)
+		return forecast, fmt.Errorf("preview %s: %w", s.Key, err)
 	}
 	return forecast, nil
 }
@@ -329,7 +330,8 @@ func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	switch {
 	case !p.parked:
 		return decision{}, errParks
-	case review && len(p.f.steps) > 0 && p.reached(func(s activities.Step) bool { return s.Kind == closeReview.Name }):
+	case review && len(p.f.steps) > 0 &&
+		p.reached(func(s activities.Step) bool { return s.Kind == plan.CloseReview.Name }):
 		return before(UpdateApprove)
 	case p.Waits.Undoing && !p.f.undone:
 		return before(UpdateCompensate)

@@ -28,6 +28,7 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 var (
@@ -100,7 +101,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	for _, kind := range []string{"receipt-email", "finance-export", "provision-workspace"} {
 		h.unwanted[kind] = h.chance(10)
 	}
-	for _, sink := range []string{workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, "destinations:crm"} {
+	for _, sink := range []string{plan.SinkWorkspaces, plan.SinkFinance, plan.SinkMail, plan.SinkStripe, "destinations:crm"} {
 		h.paused[sink] = h.chance(15)
 	}
 	return h
@@ -112,28 +113,36 @@ func pick[V any](rng *rand.Rand, of ...V) V { return of[rng.IntN(len(of))] }
 
 // someChange returns the result of applying facts.
 func (h *history) someChange() fold.Change {
-	changes := []func(*fold.Change){withInvoice("paid")}
+	access := fold.Access{
+		Account: "acme", Target: fold.Target{Version: 7, State: fold.WorkspaceActive, Plan: "pro", Quantity: 1},
+		Grants: []fold.Grant{{Object: "sub_1", Plan: "pro"}},
+	}
+	s := &fold.Subscription{Ref: fold.Ref{ID: "sub_1", Account: "acme"}, Status: "active", Sale: fact.Sale{Plan: "pro", Quantity: 1}, Version: 1, EverGranted: true}
+	i := &fold.Invoice{
+		Ref: fold.Ref{ID: "in_1", Account: "acme", Subscription: "sub_1"}, Status: "paid", Sale: fact.Sale{Plan: "pro"},
+		Due: 4900, Paid: 4900, Tax: 700, Currency: "usd", PaidSums: []int64{4900}, PaidTimes: []time.Time{began},
+	}
+	c := fold.Change{
+		Subject: fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "receipt", OccurredAt: began},
+		Before:  fold.State{Access: access},
+		After:   fold.State{Subscription: s, Invoice: i, Access: access},
+	}
+	s.Uncertain = h.chance(30)
 	if h.chance(30) {
-		changes = append(changes, subscriptionIs(func(s *fold.Subscription) { s.Uncertain = true }))
+		s.Status, s.EndedAt = "canceled", began
+		c.After.Access.Grants, c.After.Access.Target = nil, fold.Target{Version: 8, State: fold.WorkspaceSuspended}
 	}
 	if h.chance(30) {
-		changes = append(changes, subscriptionIs(ended), suspended)
-	}
-	if h.chance(30) {
-		changes = append(changes, func(c *fold.Change) {
-			c.After.Refunds = []fold.Refund{{Ref: fold.Ref{ID: "re_1", Account: "acme"}, Amount: 900, Currency: "usd", SucceededAt: began}}
-		})
+		c.After.Refunds = []fold.Refund{{Ref: fold.Ref{ID: "re_1", Account: "acme"}, Amount: 900, Currency: "usd", SucceededAt: began}}
 	}
 	if h.chance(20) {
-		changes = append(changes, withInvoice("paid", func(i *fold.Invoice) { i.Review = fold.ReviewPaidAndVoid }))
+		i.Review = fold.ReviewPaidAndVoid
 	}
 	if h.chance(20) {
-		changes = append(changes, comesDue(fold.Due{Why: fold.DueSettle, Object: "sub_1", At: began}))
+		cause := fact.Cause{Provider: "stripe", EventID: "evt_0", ReceiptID: "another"}
+		c.Due = []fold.Due{{Why: fold.DueSettle, Object: "sub_1", At: began, Cause: cause}}
 	}
-	if h.chance(5) {
-		changes = append(changes, func(c *fold.Change) { c.Silent = true })
-	}
-	c := planned(changes...)
+	c.Silent = h.chance(5)
 	if h.chance(50) {
 		c.Before.Access.Target.Version--
 	}
@@ -340,15 +349,15 @@ func (h *history) ForecastFetch(_ context.Context, in activities.EffectInput[act
 func sinkOf(input any) string {
 	switch in := input.(type) {
 	case activities.EffectInput[activities.Workspace], activities.EffectInput[activities.WorkspaceRef]:
-		return workflows.SinkWorkspaces
+		return plan.SinkWorkspaces
 	case activities.EffectInput[activities.Entry]:
-		return workflows.SinkFinance
+		return plan.SinkFinance
 	case activities.EffectInput[activities.Letter]:
-		return workflows.SinkMail
+		return plan.SinkMail
 	case activities.EffectInput[activities.Wanted]:
-		return workflows.SinkStripe
+		return plan.SinkStripe
 	case activities.EffectInput[activities.Delivery]:
-		return workflows.SinkDestinations + ":" + in.For.Destination
+		return plan.SinkDestinations + ":" + in.For.Destination
 	}
 	return ""
 }

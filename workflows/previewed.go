@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Will is the forecast for an effect.
@@ -93,14 +94,14 @@ func (p Previewed) Parks() bool { return p.Outcome == needsReview || p.Outcome =
 // accessAfter returns the access after the last effect that changes facts. It returns nil if no such effect runs.
 func (p *preview) accessAfter() (*fold.Access, error) {
 	for _, s := range slices.Backward(p.seen) {
-		forecast, ran := p.forecasts[s.key]
-		changes := slices.Contains([]string{applyFacts.Name, withholdGrant.Name, applyDue.Name}, s.kind)
+		forecast, ran := p.forecasts[s.Key]
+		changes := slices.Contains([]string{plan.ApplyFacts.Name, plan.WithholdGrant.Name, plan.ApplyDue.Name}, s.Kind)
 		if !ran || !changes || len(forecast.Value) == 0 {
 			continue
 		}
 		var change fold.Change
 		if err := json.Unmarshal(forecast.Value, &change); err != nil {
-			return nil, fmt.Errorf("decode the forecast for effect %s: %w", s.key, err)
+			return nil, fmt.Errorf("decode the forecast for effect %s: %w", s.Key, err)
 		}
 		if access := change.After.Access; access.Account != "" {
 			return &access, nil
@@ -110,20 +111,20 @@ func (p *preview) accessAfter() (*fold.Access, error) {
 }
 
 func (p *preview) effect(s *step) PreviewedEffect {
-	e := PreviewedEffect{Key: s.key, Kind: s.kind, Sink: s.sink, Undoes: s.compensates,
-		WaitsFor: p.forecasts[s.key].WaitsFor}
-	if s.undo != nil {
-		e.Undo = s.undo(s.result).kind
+	e := PreviewedEffect{Key: s.Key, Kind: s.Kind, Sink: s.Sink, Undoes: s.Compensates,
+		WaitsFor: p.forecasts[s.Key].WaitsFor}
+	if s.Undo != nil {
+		e.Undo = s.Undo(s.result).Kind
 	}
-	if entry := s.work.entry(); entry != nil {
+	if entry := s.Entry(); entry != nil {
 		amount := entry.Net()
 		e.Amount, e.Currency = &amount, entry.Currency
 	}
-	before, now := p.before[s.key], p.states[s.key]
+	before, now := p.before[s.Key], p.states[s.Key]
 	is := func(of effect.Standing, state effect.State) bool {
 		return of.State != "" && !of.UnderWay() && effect.Recorded(of, "").State == state
 	}
-	result, ran := p.ran[s.key]
+	result, ran := p.ran[s.Key]
 	switch {
 	case ran && is(now, effect.Compensated):
 		e.Will = WillRunAndTakeBack
@@ -167,15 +168,15 @@ func (p *preview) effect(s *step) PreviewedEffect {
 
 // remark returns a remark about an effect that runs.
 func (p *preview) remark(s *step, inDoubt bool) string {
-	ask, asks := s.work.(work[activities.Wanted])
+	wanted, fetches := s.Input.(activities.Wanted)
 	switch {
-	case asks && ask.input(p.f.call(s)).For.Tag != "":
+	case fetches && wanted.Tag != "":
 		return "will fetch the object from Stripe first: the following effects depend on it and are not known yet"
-	case s.sink == SinkStripe:
+	case s.Sink == plan.SinkStripe:
 		return "will fetch the object from Stripe first: the following effects may change"
 	case inDoubt:
 		return "it may have happened before, and is executed again"
-	case p.forecasts[s.key].Asks:
+	case p.forecasts[s.Key].Asks:
 		return "will fetch the settlement from Stripe first"
 	}
 	return ""

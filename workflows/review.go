@@ -3,7 +3,7 @@ package workflows
 import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Stage is the point at which a rule opens a review of an event.
@@ -97,66 +97,15 @@ func ReviewOf(code string, stage Stage) Review {
 	return Review{code, AtEnd, "a rule requires a review of its result", keepsIt, withholds}
 }
 
-// review is a question to a person about an object. All events of the object have the same review and the same answer.
-type review struct {
-	object string
-	reason reason
-	// withhold is the input of the step that withholds the grant of the object. letter is the e-mailed receipt of the
-	// object, and corrects the correction of this receipt. Both are nil if the object has no receipt.
-	withhold         activities.Withholding
-	letter, corrects *step
-}
-
-// onceWithheld is the suffix of the keys of a rejection's effects. These keys must differ from the keys of undos,
-// because other runs of the object would treat an undo as the start of a compensation.
-const onceWithheld = ":withheld"
-
-// reviewOf returns the review that the objects of a change need, or nil.
-func reviewOf(c fold.Change) *review {
-	i, s := c.After.Invoice, c.After.Subscription
-	switch paid := c.After.PaidAfterEnd; {
-	case i != nil && i.Review != "":
-		words := map[string]string{
-			fold.ReviewPaidAndVoid:  "was paid and voided: refund it, or keep it",
-			fold.ReviewPaidThenOpen: "was paid and is open again: a payment was detached from it in Stripe",
-		}[i.Review]
-		return reviewOfInvoice(c, *i, reason{i.Review, "invoice " + i.ID + " " + words})
-	case s != nil && s.Review == fold.ReviewImport:
-		return &review{
-			object: object(c.Subject, s.ID), withhold: activities.WithholdingOf(c),
-			reason: reason{s.Review, "subscription " + s.ID +
-				" was ended by an event, but was active at its import"},
-		}
-	case paid != nil:
-		what := "was paid after its subscription " + s.ID + " had ended"
-		if s.NeverBegan() {
-			what = "was paid, but its subscription " + s.ID + " expired before it began"
-		}
-		return reviewOfInvoice(c, *paid, reason{"paid_after_end",
-			"invoice " + paid.ID + " " + what + ", for a period after the end: refund it, or grant access by hand"})
-	}
-	return nil
-}
-
-// reviewOfInvoice returns the review of a paid invoice.
-func reviewOfInvoice(c fold.Change, i fold.Invoice, why reason) *review {
-	c.After.Invoice = &i
-	r := &review{object: invoiceObject(c, i.ID), reason: why, withhold: activities.WithholdingOf(c)}
-	if i.Paid > 0 {
-		r.letter, r.corrects = receiptStep(c.Subject, i), correctionStep(c.Subject, i, r.object+onceWithheld)
-	}
-	return r
-}
-
 // ask opens a review and waits for the decision of a person. Approve and skip change nothing, and reject and compensate
 // withhold the grant of the object; see [AtEnd]. The ledger stores the answer. While the review is open, the runs of
 // other events of the object do not wait; after it is closed, they apply the answer.
-func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
+func (w *billingFlow) ask(r *plan.Review) (whyUndo string, err error) {
 	if r == nil {
 		return "", nil
 	}
-	task := activities.Task{Kind: activities.TaskReview, Mode: w.in.Mode, Object: r.object, Title: r.reason.text}
-	open, answered := reviewTask.step(r.object, task), closeReview.step(r.object, task)
+	task := activities.Task{Kind: activities.TaskReview, Mode: w.in.Mode, Object: r.Object, Title: r.Reason}
+	open, answered := newStep(plan.ReviewTask.Step(r.Object, task)), newStep(plan.CloseReview.Step(r.Object, task))
 	whyUndo, err = w.settle(open)
 	switch {
 	case err == nil && open.result.State == effect.Compensated:
@@ -177,7 +126,7 @@ func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 	if !w.irreversible {
 		w.takes = append(w.takes, UpdateCompensate)
 	}
-	d, err := w.park(needsReview, r.reason)
+	d, err := w.park(needsReview, reason{r.Code, r.Reason})
 	if err != nil {
 		return "", err
 	}
@@ -192,18 +141,19 @@ func (w *billingFlow) ask(r *review) (whyUndo string, err error) {
 
 // reject closes the review of an object and withholds the grant of the object. If a receipt was e-mailed, it e-mails a
 // correction. The payment stays booked, because the cash has moved; a refund is booked separately.
-func (w *billingFlow) reject(r *review, open *step, why string) error {
+func (w *billingFlow) reject(r *plan.Review, open *step, why string) error {
 	w.rejected = why
-	task, _ := open.work.(work[activities.Task])
-	rejected := rejectReview.step(r.object, task.noun)
-	rejected.compensates = open.key
-	steps := []*step{rejected, withholding(r.object+onceWithheld, r.withhold)}
-	if r.letter != nil {
-		if _, err := w.refreshSteps([]*step{r.letter}); err != nil {
+	task, _ := open.Input.(activities.Task)
+	rejected := newStep(plan.RejectReview.Step(r.Object, task))
+	rejected.Compensates = open.Key
+	steps := []*step{rejected, newStep(plan.Withhold(r.Object+plan.OnceWithheld, r.Withholding))}
+	if r.Receipt != nil {
+		receipt := newStep(r.Receipt)
+		if _, err := w.refreshSteps([]*step{receipt}); err != nil {
 			return err
 		}
-		if r.letter.result.MayHaveHappened() {
-			steps = append(steps, r.corrects)
+		if receipt.result.MayHaveHappened() {
+			steps = append(steps, newStep(r.Correction))
 		}
 	}
 	w.undoing, w.undone = true, true

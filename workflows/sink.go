@@ -24,7 +24,7 @@ func (r *run) waitToTry(ctx workflow.Context, s *step, calls int) error {
 			why = "waits: " + why
 		}
 		options := workflow.AwaitOptions{Timeout: s.result.Wait,
-			TimerOptions: workflow.TimerOptions{Summary: s.kind + " " + why}}
+			TimerOptions: workflow.TimerOptions{Summary: s.Kind + " " + why}}
 		if _, err := workflow.AwaitWithOptions(ctx, options, func() bool { return r.calls != calls }); err != nil {
 			return err
 		}

@@ -6,26 +6,12 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
-// step is one effect of a flow: its work, its undo and its result. The kinds of the catalogue create steps.
+// step is a planned effect with its result in this run.
 type step struct {
-	kind string
-	key  string
-	// sink selects the settings in flow.settings.
-	sink string
-	work worker
-	// undo returns the step that compensates this step. It is nil if the effect need not be compensated.
-	undo func(done effect.Result) *step
-	// refusalUndoesAll is set if the customer has paid for this effect: a permanent refusal then compensates
-	// everything.
-	refusalUndoesAll bool
-	// then, if set, returns the follow-up step, which depends on the result of this step.
-	then func(done effect.Result) *step
-	// compensates is the key of the effect that this undo compensates. after lists the keys of effects that must be
-	// settled first.
-	compensates string
-	after       []string
+	*plan.Step
 
 	result effect.Result
 	// waitingSince is when the run began to wait for the sink in this round, if no attempt has been made.
@@ -41,24 +27,23 @@ type step struct {
 	skipped, held bool
 }
 
-// undoneBy sets the step that compensates this one.
-func (s *step) undoneBy(undo *step) *step {
-	s.undo = func(effect.Result) *step { return undo }
-	return s
-}
+// newStep returns the step of a planned effect.
+func newStep(planned *plan.Step) *step { return &step{Step: planned} }
 
-// comesAfter adds keys of effects that must be settled before the step starts. A key that ends with a colon matches
-// every key with that prefix.
-func (s *step) comesAfter(keys ...string) *step {
-	s.after = append(s.after, keys...)
-	return s
+// newSteps returns the steps of planned effects.
+func newSteps(planned []*plan.Step) []*step {
+	steps := make([]*step, 0, len(planned))
+	for _, s := range planned {
+		steps = append(steps, newStep(s))
+	}
+	return steps
 }
 
 // keptBack reports whether another step of the run must finish before this one.
 func (f *flow) keptBack(s *step) bool {
 	return slices.ContainsFunc(f.steps, func(o *step) bool {
-		return !o.settled() && slices.ContainsFunc(s.after, func(key string) bool {
-			return o.key == key || strings.HasSuffix(key, ":") && strings.HasPrefix(o.key, key)
+		return !o.settled() && slices.ContainsFunc(s.After, func(key string) bool {
+			return o.Key == key || strings.HasSuffix(key, ":") && strings.HasPrefix(o.Key, key)
 		})
 	})
 }
@@ -66,7 +51,7 @@ func (f *flow) keptBack(s *step) bool {
 func (s *step) settled() bool { return s.skipped || s.result.State.Settled() }
 
 // refused reports whether the step was refused and its refusal affects the whole event.
-func (s *step) refused() bool { return s.refusalUndoesAll && s.result.State == effect.Refused }
+func (s *step) refused() bool { return s.RefusalUndoesAll && s.result.State == effect.Refused }
 
 // retry starts a new round, in which the step can be attempted again. The round must be higher than the round in the
 // ledger, because another run for the same fact, or this run before a reset, may have retried in later rounds.
@@ -80,17 +65,17 @@ func (s *step) hadFailed() bool { return s.result.Met && !s.uncertain() && !s.ag
 
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
-		Key: s.key, Kind: s.kind, Round: s.round, Ref: f.in.Ref,
-		Compensates: s.compensates, After: s.after, AsOf: f.asOf(), WaitingSince: s.waitingSince,
-		Timeout: f.settings[s.sink].Timeout,
+		Key: s.Key, Kind: s.Kind, Round: s.round, Ref: f.in.Ref,
+		Compensates: s.Compensates, After: s.After, AsOf: f.asOf(), WaitingSince: s.waitingSince,
+		Timeout: f.settings[s.Sink].Timeout,
 	}
 }
 
 // attempt returns the attempt of the step for executeIn. It is a local activity first, unless the settings of the sink
 // exclude that, and then a regular activity with the same key.
 func (f *flow) attempt(s *step) attempt {
-	how := f.settings[s.sink]
+	how := f.settings[s.Sink]
 	return attempt{
-		name: s.key, work: s.work, call: f.call(s), timeout: how.Timeout, regularOnly: how.ActivityOnly,
+		name: s.Key, step: s.Step, call: f.call(s), timeout: how.Timeout, regularOnly: how.ActivityOnly,
 	}
 }

@@ -17,8 +17,8 @@ func (f *flow) beforeEffects(withhold bool) { f.withholds = withhold && !f.relea
 func (f *flow) withhold(steps []*step, account string) error {
 	in := activities.WithholdEffectsInput{Ref: f.in.Ref}
 	for _, s := range steps {
-		e := activities.WithheldEffect{Key: s.key, Kind: s.kind, Account: account}
-		if entry := s.work.entry(); entry != nil {
+		e := activities.WithheldEffect{Key: s.Key, Kind: s.Kind, Account: account}
+		if entry := s.Entry(); entry != nil {
 			e.Account, e.Amount, e.Currency = entry.Account, &entry.Amount, entry.Currency
 		}
 		in.Effects = append(in.Effects, e)

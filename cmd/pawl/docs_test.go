@@ -25,6 +25,7 @@ import (
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // repository is the root of the repository.
@@ -128,7 +129,7 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 		ignored += "| `" + strings.Join(i.Types, "`, `") + "` | " + i.Why + " |\n"
 	}
 	fresh(t, file, "<!-- ignored -->\n", "<!-- /ignored -->\n", ignored)
-	for _, kind := range workflows.Catalogue() {
+	for _, kind := range plan.Catalogue() {
 		if !strings.Contains(effects, "`"+kind.Name+"`") && kind.Undo == "" && kind.Name != "align-workspace" && kind.Name != "close-review" {
 			t.Errorf("docs/effects.md does not list %s", kind.Name)
 		}

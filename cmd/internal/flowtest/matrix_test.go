@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // row lists the largest set of effects of a flow. The table has a row for every flow.
@@ -158,7 +159,7 @@ func TestMatrix_EveryFlow_EveryKind(t *testing.T) {
 	if len(missing) > 0 {
 		t.Errorf("flows that are not in the matrix: %q", slices.Sorted(maps.Keys(missing)))
 	}
-	for _, k := range workflows.Catalogue() {
+	for _, k := range plan.Catalogue() {
 		if _, held := elsewhere[k.Name]; kinds[k.Name] == held {
 			t.Errorf("kind %s: in the matrix is %t, held elsewhere %t; want one of them", k.Name, kinds[k.Name], held)
 		}
@@ -226,12 +227,12 @@ type trial struct {
 
 // outside maps sinks to services of the sandbox. Effects in our own database have no journal.
 var outside = map[string]string{
-	workflows.SinkWorkspaces: "workspaces", workflows.SinkFinance: "finance", workflows.SinkMail: "email", workflows.SinkDestinations: "relayed",
+	plan.SinkWorkspaces: "workspaces", plan.SinkFinance: "finance", plan.SinkMail: "email", plan.SinkDestinations: "relayed",
 }
 
 var serviceOf = func() map[string]string {
 	services := map[string]string{}
-	for _, k := range workflows.Catalogue() {
+	for _, k := range plan.Catalogue() {
 		services[k.Name] = outside[k.Sink]
 	}
 	return services

@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 	"github.com/pawlhq/pawl/schema/pause"
 	"github.com/pawlhq/pawl/schema/receipt"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // gauge is an exported metric. Its unit is "s" or "".
@@ -98,7 +98,7 @@ func (e *exporter) observe() error {
 }
 
 func undos() (kinds []string) {
-	for _, k := range workflows.Catalogue() {
+	for _, k := range plan.Catalogue() {
 		if k.Undo != "" && !slices.Contains(kinds, k.Undo) {
 			kinds = append(kinds, k.Undo)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // receivers creates the values with methods that are the activities of the catalogue, from the configuration. A worker
@@ -39,9 +40,9 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.
 		},
 		Objects: objects,
 		Workspaces: &activities.Workspaces{Effects: effects, Targets: state,
-			Sinks: sinks.http[workflows.SinkWorkspaces]},
+			Sinks: sinks.http[plan.SinkWorkspaces]},
 		Finance: &activities.Finance{Effects: effects, Facts: state, Objects: objects,
-			Settle: c.Settles(), Sinks: sinks.http[workflows.SinkFinance]},
+			Settle: c.Settles(), Sinks: sinks.http[plan.SinkFinance]},
 		Mail: &activities.Mail{
 			Effects: effects, Receipts: n.Receipts, Facts: state, Letters: c.Email.Set,
 			Sinks: sinks.mail, Now: time.Now, Settle: c.Lasts(c.Email.Delay),

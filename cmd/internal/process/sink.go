@@ -12,14 +12,14 @@ import (
 	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // gates maps the name of each sink to the limiter of its calls.
 type gates map[string]*effect.Gate
 
 func newGates(c *config.Config) gates {
-	all := gates{workflows.SinkStripe: effect.NewGate(workflows.SinkStripe, askingPlaces, 0)}
+	all := gates{plan.SinkStripe: effect.NewGate(plan.SinkStripe, askingPlaces, 0)}
 	for _, s := range c.Served() {
 		all[s.Name] = effect.NewGate(s.Name, s.Target.MaxConcurrency, s.Target.RateLimit)
 	}
@@ -54,7 +54,7 @@ func settings(s config.Target) activities.SinkSettings {
 func (n *Node) warnOfSkippedEffects(ctx context.Context) {
 	for _, sink := range n.Config.UnconfiguredSinks() {
 		var effects []string
-		for _, kind := range workflows.Catalogue() {
+		for _, kind := range plan.Catalogue() {
 			if kind.Sink == sink.Name {
 				effects = append(effects, kind.Name)
 			}
@@ -76,7 +76,7 @@ type sinks struct {
 
 func (n *Node) sinks() sinks {
 	all := sinks{
-		settings: map[string]activities.SinkSettings{workflows.SinkStripe: {Timeout: fetchTimeout}},
+		settings: map[string]activities.SinkSettings{plan.SinkStripe: {Timeout: fetchTimeout}},
 		http:     map[string]map[string]activities.Sink{},
 	}
 	client := n.tracing.Client(httpcall.NewClient())

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Each kind of effect outside of pawl's database has a configured sink, a gate (without it there is no pause, no
@@ -22,15 +22,15 @@ func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 	c.Sinks["workspaces"].URL, c.Sinks["finance"].URL, c.Sinks["email"].Address = "http://w.test", "http://f.test", "m.test:25"
 	c.Sinks["workspaces"].Timeout, c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout = 31*time.Second, 32*time.Second, 33*time.Second
 	want := map[string]time.Duration{
-		workflows.SinkWorkspaces: 31 * time.Second, workflows.SinkFinance: 32 * time.Second, workflows.SinkMail: 33 * time.Second, workflows.SinkStripe: fetchTimeout,
+		plan.SinkWorkspaces: 31 * time.Second, plan.SinkFinance: 32 * time.Second, plan.SinkMail: 33 * time.Second, plan.SinkStripe: fetchTimeout,
 	}
 	n := &Node{Config: c, gates: newGates(c)}
 	of := n.sinks()
-	for _, kind := range workflows.Catalogue() {
+	for _, kind := range plan.Catalogue() {
 		switch kind.Sink {
-		case workflows.SinkDatabase:
+		case plan.SinkDatabase:
 			continue
-		case workflows.SinkDestinations: // each destination has its own gate and settings
+		case plan.SinkDestinations: // each destination has its own gate and settings
 			if got := n.gates.destinations(c)[0].Policy.Gate; got == nil || got.Sink() != "destinations:crm" {
 				t.Errorf("%s goes through %v", kind.Name, got)
 			}
@@ -73,8 +73,8 @@ func TestWarnOfSkippedEffects_NamesEach(t *testing.T) {
 	c := &config.Config{Sources: map[string]config.Source{"stripe": {Provider: "stripe", Mode: "live"}}}
 	c.Sinks = config.Sinks{"finance": {Server: config.Server{Endpoint: config.Endpoint{URL: "http://finance.test"}}}}
 	(&Node{Config: c, log: slog.New(slog.NewTextHandler(&out, nil))}).warnOfSkippedEffects(t.Context())
-	for _, kind := range workflows.Catalogue() {
-		skipped := kind.Sink == workflows.SinkWorkspaces || kind.Sink == workflows.SinkMail
+	for _, kind := range plan.Catalogue() {
+		skipped := kind.Sink == plan.SinkWorkspaces || kind.Sink == plan.SinkMail
 		if got := regexp.MustCompile(`[\[ ]` + kind.Name + `[\] ]`).MatchString(out.String()); got != skipped {
 			t.Errorf("%s is named: %t, want %t in\n%s", kind.Name, got, skipped, out.String())
 		}

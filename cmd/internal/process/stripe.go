@@ -20,6 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/quota"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // fetchTimeout is the time limit for fetching one object. An invoice of 500 lines takes six requests.
@@ -34,7 +35,7 @@ func (n *Node) objects(effects *effect.Runner, state *billing.Store) (*activitie
 	o := &activities.Objects{
 		Effects: effects, Receipts: n.Receipts, Facts: state, APIs: map[string]*stripe.Client{}, Now: time.Now,
 		// A fetch changes nothing, so it may be repeated after an attempt without an outcome.
-		Policy: effect.Policy{Timeout: fetchTimeout, Gate: n.gates[workflows.SinkStripe], Retries: asking, Marks: true},
+		Policy: effect.Policy{Timeout: fetchTimeout, Gate: n.gates[plan.SinkStripe], Retries: asking, Marks: true},
 	}
 	for name, source := range n.Config.Sources {
 		if source.APIKey.Value() == "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 	runstore "github.com/pawlhq/pawl/schema/run"
 	"github.com/pawlhq/pawl/schema/timeline"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Sink is the state of a sink, as `pawl sinks` shows it.
@@ -46,7 +46,7 @@ func TimedSinks(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]Si
 	var kinds, modes, names []string
 	for _, s := range cfg.Targets() {
 		for mode := range s.Credentials {
-			for _, kind := range workflows.Catalogue() {
+			for _, kind := range plan.Catalogue() {
 				if kind.Sink == s.Name {
 					kinds, modes, names = append(kinds, kind.Name), append(modes, mode), append(names, s.ForMode(mode))
 				}

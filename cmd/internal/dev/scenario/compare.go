@@ -17,14 +17,14 @@ import (
 
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // once lists the kinds of effects that do not depend on the order of the facts: entries, and emails with a correction.
 // Notices and state effects depend on the facts that were known at the time. Tasks are compared by their rows.
 func once() (kinds []string) {
-	for _, k := range workflows.Catalogue() {
-		if k.Sink == workflows.SinkFinance || k.Sink == workflows.SinkMail && k.Undo != "" {
+	for _, k := range plan.Catalogue() {
+		if k.Sink == plan.SinkFinance || k.Sink == plan.SinkMail && k.Undo != "" {
 			kinds = append(kinds, k.Name)
 		}
 	}

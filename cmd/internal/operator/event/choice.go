@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Choices lists the commands that work in the current state of the event. id names the event in the commands.
@@ -49,7 +50,7 @@ func waitingChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices
 	switch {
 	case r.ReasonCode == receipt.Paused:
 		choices = append(choices, o.Choose("resume-"+kind, name, "", "resumes it and the events that wait for it"))
-	case r.ReasonCode == receipt.SinkDown && !strings.HasPrefix(name, workflows.SinkDestinations+":"):
+	case r.ReasonCode == receipt.SinkDown && !strings.HasPrefix(name, plan.SinkDestinations+":"):
 		base, _, _ := strings.Cut(name, ":")
 		choices = append(choices, decide.Choice{Command: []string{"pawl", "sinks", "check", base},
 			Does: "checks the sink; the run continues automatically when the sink responds"})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/money"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // Explain sets the messages and commands of an account's obstacles. word quotes an ID for a shell.
@@ -77,8 +77,8 @@ func failure(o account.Obstacle) string {
 		return ""
 	}
 	says := o.Effect
-	for _, kind := range workflows.Catalogue() {
-		if kind.Name == o.Effect && kind.Sink != workflows.SinkDatabase {
+	for _, kind := range plan.Catalogue() {
+		if kind.Name == o.Effect && kind.Sink != plan.SinkDatabase {
 			says += " at sink " + kind.Sink
 		}
 	}

@@ -1,16 +1,16 @@
-package workflows
+package plan
 
 import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planSubscriptionEnded plans the end of a subscription: access ends, the workspace is suspended unless something
+// SubscriptionEnded plans the end of a subscription: access ends, the workspace is suspended unless something
 // else grants access, and the customer gets an e-mail.
-func planSubscriptionEnded(c fold.Change, _ activities.Planning) plan {
+func SubscriptionEnded(c fold.Change, _ activities.Planning) Plan {
 	steps := workspaceSteps(c)
 	if len(lateEnd(c)) == 0 { // if lateEnd returns a step, plan.with adds it
 		steps = append(steps, endedSteps(c, c.Subject, c.After.Subscription)...)
 	}
-	return plan{steps: steps}
+	return Plan{Steps: steps}
 }

@@ -17,6 +17,14 @@ func (allActivities) ReconcileDue()    {}
 func (allActivities) FindGaps()        {}
 func (allActivities) ExamineEndpoint() {}
 
+// A step of a kind without an activity would stop its run.
+func TestExecutors_EachKind(t *testing.T) {
+	t.Parallel()
+	if missing := workflows.KindsWithoutActivity(); missing != nil {
+		t.Errorf("no activity executes %q", missing)
+	}
+}
+
 // A missing receiver is reported at start. Otherwise a run would wait for its activity's deadline.
 func TestCheckReceivers_NamesWhatIsMissing(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-package workflows
+package plan
 
 import (
 	"github.com/pawlhq/pawl/activities"
@@ -6,21 +6,21 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// planInvoicePaid plans a paid invoice: access and workspace follow the paid plan, the payment is booked, a receipt
+// InvoicePaid plans a paid invoice: access and workspace follow the paid plan, the payment is booked, a receipt
 // is e-mailed, and some plans open an onboarding task.
 //
 // If the workspace permanently refuses the plan, the run withholds the grant, reverses the entry, and ends as
 // compensated.
-func planInvoicePaid(c fold.Change, p activities.Planning) plan {
+func InvoicePaid(c fold.Change, p activities.Planning) Plan {
 	invoice := c.After.Invoice
 	if invoice == nil || invoice.Status != "paid" {
-		return plan{steps: workspaceSteps(c)}
+		return Plan{Steps: workspaceSteps(c)}
 	}
 	steps := workspaceSteps(c)
 	bookPayments(c.Subject, *invoice, func(of string, entry activities.Entry) {
 		if entry.Amount > 0 || entry.Balance != 0 || p.BookZero {
 			s := paymentStep(c.Subject, of, entry)
-			steps = append(steps, s.undoneBy(reverseEntry.step(of, reversal(entry))))
+			steps = append(steps, s.UndoneBy(ReverseEntry.Step(of, reversal(entry))))
 		}
 	})
 	if invoice.Paid > 0 {
@@ -33,22 +33,22 @@ func planInvoicePaid(c fold.Change, p activities.Planning) plan {
 			Object: invoice.Bought() + ":" + invoice.Plan, Subscription: invoice.Subscription, Plan: invoice.Plan,
 			Title: "Welcome " + invoice.Account + " on " + invoice.Plan,
 		}
-		bought := object(c.Subject, task.Object)
-		steps = append(steps, onboardingTask.step(bought, task).undoneBy(cancelOnboarding.step(bought, task)))
+		bought := Object(c.Subject, task.Object)
+		steps = append(steps, OnboardingTask.Step(bought, task).UndoneBy(CancelOnboarding.Step(bought, task)))
 	}
-	return plan{steps: steps}
+	return Plan{Steps: steps}
 }
 
 // receiptStep e-mails the receipt of a paid invoice.
-func receiptStep(subject fact.Subject, i fold.Invoice) *step {
-	of, letter := object(subject, i.ID), invoiceLetter("receipt", subject, i)
+func receiptStep(subject fact.Subject, i fold.Invoice) *Step {
+	of, letter := Object(subject, i.ID), invoiceLetter("receipt", subject, i)
 	letter.Amount = i.Paid
-	return receiptEmail.step(of, letter).undoneBy(correctionStep(subject, i, of))
+	return ReceiptEmail.Step(of, letter).UndoneBy(correctionStep(subject, i, of))
 }
 
 // correctionStep e-mails a correction of the receipt.
-func correctionStep(subject fact.Subject, i fold.Invoice, of string) *step {
+func correctionStep(subject fact.Subject, i fold.Invoice, of string) *Step {
 	letter := invoiceLetter("correction", subject, i)
 	letter.Amount = i.Paid
-	return correctionNotice.step(of, letter)
+	return CorrectionNotice.Step(of, letter)
 }

@@ -1,4 +1,4 @@
-package workflows
+package plan
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
@@ -19,8 +20,15 @@ func changeTo(after fold.State) fold.Change {
 }
 
 // entryOf returns the entry that a step sends to the finance sink.
-func entryOf(s *step) activities.Entry {
-	return *s.work.entry()
+func entryOf(s *Step) activities.Entry {
+	return *s.Entry()
+}
+
+func keysOf(steps []*Step) (keys []string) {
+	for _, s := range steps {
+		keys = append(keys, s.Key)
+	}
+	return keys
 }
 
 // The keys contain the object, for any event that reports it, and the entries depend on all facts of the object
@@ -119,9 +127,9 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 				if got == nil {
 					got = map[string]activities.Entry{}
 				}
-				got[s.key] = entryOf(s)
-				if s.undo != nil {
-					t.Errorf("%s can be undone: money that has moved cannot be taken back", s.key)
+				got[s.Key] = entryOf(s)
+				if s.Undo != nil {
+					t.Errorf("%s can be undone: money that has moved cannot be taken back", s.Key)
 				}
 			}
 			if !reflect.DeepEqual(got, tt.want) {
@@ -131,7 +139,7 @@ func TestBookings_KeysAndEntries(t *testing.T) {
 	}
 }
 
-func TestPlanCheckoutPaid(t *testing.T) {
+func TestCheckoutPaid(t *testing.T) {
 	t.Parallel()
 	order := fold.Checkout{Ref: fold.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", PaymentStatus: "paid", Amount: 1000, Tax: 160, Currency: "usd", Sale: fact.Sale{Plan: "pro"}, PaidAt: refundedAt}
 	unpaid, free, invoiced, nobodys := order, order, order, order
@@ -152,38 +160,38 @@ func TestPlanCheckoutPaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := planCheckoutPaid(changeTo(fold.State{Checkout: &tt.order}), activities.Planning{BookZero: tt.zero})
-			if got := keysOf(p.steps); !slices.Equal(got, tt.want) {
+			p := CheckoutPaid(changeTo(fold.State{Checkout: &tt.order}), activities.Planning{BookZero: tt.zero})
+			if got := keysOf(p.Steps); !slices.Equal(got, tt.want) {
 				t.Errorf("steps %v, want %v", got, tt.want)
 			}
-			if p.review != nil && p.review.reason.code != tt.review || p.review == nil && tt.review != "" {
-				t.Errorf("review %+v, want %q", p.review, tt.review)
+			if p.Review != nil && p.Review.Code != tt.review || p.Review == nil && tt.review != "" {
+				t.Errorf("review %+v, want %q", p.Review, tt.review)
 			}
 		})
 	}
-	steps := planCheckoutPaid(changeTo(fold.State{Checkout: &order}), activities.Planning{}).steps
+	steps := CheckoutPaid(changeTo(fold.State{Checkout: &order}), activities.Planning{}).Steps
 	if got, want := entryOf(steps[0]), (activities.Entry{Kind: activities.PaymentEntry, Mode: "live", Account: "acme", Object: "cs_1", Plan: "pro",
 		Amount: 1000, Tax: 160, Currency: "usd", Method: "charge", OccurredAt: refundedAt}); got != want {
 		t.Errorf("entry\n got %+v\nwant %+v", got, want)
 	}
 	for i, want := range []string{"reverse-finance-entry:stripe:live:cs_1", "correction-notice:stripe:live:cs_1"} {
-		if got := steps[i].undo(steps[i].result).key; got != want {
-			t.Errorf("%s is undone by %s, want %s", steps[i].key, got, want)
+		if got := steps[i].Undo(effect.Result{}).Key; got != want {
+			t.Errorf("%s is undone by %s, want %s", steps[i].Key, got, want)
 		}
 	}
 }
 
 // A workspace API may refuse a change that policy causes: nothing else is compensated.
-func TestPlanMoney_RefusalTakesNothingBack(t *testing.T) {
+func TestMoneyMoved_RefusalTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	c := changeTo(fold.State{Access: fold.Access{Account: "acme", Target: fold.Target{Version: 3, State: fold.WorkspaceActive, Plan: "starter"}}})
 	c.Before.Access = fold.Access{Account: "acme", Target: fold.Target{Version: 2, State: fold.WorkspaceActive, Plan: "pro"}}
-	steps := planMoney(c, activities.Planning{}).steps
-	if len(steps) != 1 || steps[0].key != "provision-workspace:stripe:live:acme:v3" || steps[0].refusalUndoesAll {
+	steps := MoneyMoved(c, activities.Planning{}).Steps
+	if len(steps) != 1 || steps[0].Key != "provision-workspace:stripe:live:acme:v3" || steps[0].RefusalUndoesAll {
 		t.Errorf("steps %v", keysOf(steps))
 	}
 	c.Before.Access.Target.Version = 3
-	if steps := planMoney(c, activities.Planning{}).steps; len(steps) != 0 {
+	if steps := MoneyMoved(c, activities.Planning{}).Steps; len(steps) != 0 {
 		t.Errorf("steps %v, where the target has not changed", keysOf(steps))
 	}
 }

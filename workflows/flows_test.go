@@ -1,33 +1,10 @@
 package workflows_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/pawlhq/pawl/workflows"
 )
-
-// An effect kind without a sink would have no timeout, and a kind with an unknown undo could not be compensated.
-func TestCatalogue_EachKind_OnceWithSinkAndUndo(t *testing.T) {
-	t.Parallel()
-	sinks := []string{workflows.SinkDatabase, workflows.SinkWorkspaces, workflows.SinkFinance, workflows.SinkMail, workflows.SinkStripe, workflows.SinkDestinations}
-	kinds := workflows.Catalogue()
-	seen := map[string]int{}
-	for _, k := range kinds {
-		seen[k.Name]++
-		if !slices.Contains(sinks, k.Sink) {
-			t.Errorf("%s has the unknown sink %q", k.Name, k.Sink)
-		}
-		if k.Undo != "" && !slices.ContainsFunc(kinds, func(o workflows.Kind) bool { return o.Name == k.Undo }) {
-			t.Errorf("%s is undone by %q, which is no kind", k.Name, k.Undo)
-		}
-	}
-	for name, n := range seen {
-		if n != 1 {
-			t.Errorf("%s is in the catalogue %d times", name, n)
-		}
-	}
-}
 
 // billingEvents are Stripe's event types about billing that a SaaS may receive.
 var billingEvents = []string{

@@ -1,4 +1,4 @@
-package workflows
+package plan
 
 import (
 	"cmp"
@@ -12,16 +12,16 @@ import (
 
 // An e-mail with a Notice is sent only while a condition holds. The condition is checked again when the e-mail is sent.
 
-func trialNotice(subject fact.Subject, s fold.Subscription) *step {
+func trialNotice(subject fact.Subject, s fold.Subscription) *Step {
 	letter := subscriptionLetter("trial-ending", subject, s)
 	letter.EndsAt, letter.OccurredAt, letter.Unpaid = s.TrialEnd, subject.OccurredAt, s.Unpaid
 	letter.Notice = &activities.Notice{While: activities.WhileOnTrial, Subscription: s.ID, Until: s.TrialEnd}
-	return trialEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.TrialEnd.Unix(), 10), letter)
+	return TrialEndingNotice.Step(Object(subject, s.ID)+":"+strconv.FormatInt(s.TrialEnd.Unix(), 10), letter)
 }
 
 // changedSteps e-mails the customer about a changed subscription, once per version. A new subscription has no such
 // e-mail.
-func changedSteps(c fold.Change) []*step {
+func changedSteps(c fold.Change) []*Step {
 	before, now := c.Before.Subscription, c.After.Subscription
 	if before == nil || now == nil || !now.Granting() || !before.Granting() || now.Version == before.Version {
 		return nil
@@ -32,20 +32,20 @@ func changedSteps(c fold.Change) []*step {
 	if before.Evidence && (now.GivesAs(*before) || !ofSubscription || event == "created") {
 		return nil
 	}
-	return []*step{changed(c.Subject, now)}
+	return []*Step{changed(c.Subject, now)}
 }
 
-func changed(subject fact.Subject, s *fold.Subscription) *step {
+func changed(subject fact.Subject, s *fold.Subscription) *Step {
 	letter := subscriptionLetter("subscription-changed", subject, *s)
 	letter.EndsAt, letter.OccurredAt = s.PlannedEnd, subject.OccurredAt
 	letter.Notice = &activities.Notice{While: activities.WhileNewest, Subscription: s.ID, Version: s.Version,
 		Since: subject.OccurredAt, Until: s.PlannedEnd}
-	return changedNotice.step(object(subject, s.ID)+":v"+strconv.FormatInt(s.Version, 10), letter)
+	return ChangedNotice.Step(Object(subject, s.ID)+":v"+strconv.FormatInt(s.Version, 10), letter)
 }
 
 // lateEnd returns the steps that e-mail the customer about the end of a subscription if the events arrived in the wrong
 // order: the end was reported before any grant.
-func lateEnd(c fold.Change) []*step {
+func lateEnd(c fold.Change) []*Step {
 	before, now := c.Before.Subscription, c.After.Subscription
 	if before != nil && before.Ended() && before.EverGranted {
 		return nil
@@ -55,7 +55,7 @@ func lateEnd(c fold.Change) []*step {
 
 // endedSteps e-mails the customer that a subscription has ended, if the account has no plan left. An add-on is not a
 // plan. If access continues until a later time, the e-mail announces that time instead.
-func endedSteps(c fold.Change, subject fact.Subject, s *fold.Subscription) []*step {
+func endedSteps(c fold.Change, subject fact.Subject, s *fold.Subscription) []*Step {
 	if s == nil || !s.Ended() || !s.EverGranted || s.Withheld { // a refused purchase gets a correction
 		return nil
 	}
@@ -67,12 +67,12 @@ func endedSteps(c fold.Change, subject fact.Subject, s *fold.Subscription) []*st
 	letter.OccurredAt = s.EndedAt
 	letter.Notice = &activities.Notice{While: activities.WhileWithoutAccess, Subscription: s.ID,
 		Since: subject.OccurredAt}
-	return []*step{endedNotice.step(object(subject, s.ID), letter)}
+	return []*Step{EndedNotice.Step(Object(subject, s.ID), letter)}
 }
 
 // endingSteps e-mails the customer when and why access will end, once per end time. It returns no step unless access
 // ends together with the grant of the subscription.
-func endingSteps(c fold.Change, subject fact.Subject, s *fold.Subscription, because string) []*step {
+func endingSteps(c fold.Change, subject fact.Subject, s *fold.Subscription, because string) []*Step {
 	a := c.After.Access
 	if s.EndsAt.IsZero() || a.Target.State != fold.WorkspaceActive || !a.EndsAt().Equal(s.EndsAt) {
 		return nil
@@ -81,12 +81,12 @@ func endingSteps(c fold.Change, subject fact.Subject, s *fold.Subscription, beca
 	letter.EndsAt, letter.OccurredAt, letter.Because = s.EndsAt, subject.OccurredAt, because
 	letter.Notice = &activities.Notice{While: activities.WhileAccessEnds, Subscription: s.ID, Until: s.EndsAt,
 		Since: subject.OccurredAt}
-	return []*step{accessEndingNotice.step(object(subject, s.ID)+":"+strconv.FormatInt(s.EndsAt.Unix(), 10), letter)}
+	return []*Step{AccessEndingNotice.Step(Object(subject, s.ID)+":"+strconv.FormatInt(s.EndsAt.Unix(), 10), letter)}
 }
 
 // accessEndedSteps e-mails the customer that access has ended, and why, once per suspension of the workspace. An ended
 // subscription has an e-mail of its own.
-func accessEndedSteps(c fold.Change) []*step {
+func accessEndedSteps(c fold.Change) []*Step {
 	before, after := c.Before.Access.Target, c.After.Access.Target
 	if before.State != fold.WorkspaceActive || after.State != fold.WorkspaceSuspended {
 		return nil
@@ -94,7 +94,7 @@ func accessEndedSteps(c fold.Change) []*step {
 	return accessEndedFor(c, c.Subject, c.After)
 }
 
-func accessEndedFor(c fold.Change, subject fact.Subject, of fold.State) []*step {
+func accessEndedFor(c fold.Change, subject fact.Subject, of fold.State) []*Step {
 	switch s, i, o := of.Subscription, of.Invoice, of.Checkout; {
 	case s != nil:
 		return subscriptionAccessEnded(c, subject, s, s.Taken())
@@ -107,7 +107,7 @@ func accessEndedFor(c fold.Change, subject fact.Subject, of fold.State) []*step 
 }
 
 func subscriptionAccessEnded(c fold.Change, subject fact.Subject, s *fold.Subscription,
-	because string) []*step {
+	because string) []*Step {
 	if s == nil || s.Ended() {
 		return nil
 	}
@@ -118,16 +118,16 @@ func subscriptionAccessEnded(c fold.Change, subject fact.Subject, s *fold.Subscr
 
 // accessEnded returns the e-mail that the account has no access any more. It returns nil if the reason is unknown.
 func accessEnded(c fold.Change, subject fact.Subject, letter activities.Letter,
-	subscription, because string) []*step {
+	subscription, because string) []*Step {
 	access := c.After.Access
 	if because == "" || access.Target.State != fold.WorkspaceSuspended {
 		return nil
 	}
-	of := object(subject, access.Account+":v")
+	of := Object(subject, access.Account+":v")
 	notice := activities.Notice{While: activities.WhileWithoutAccess, Subscription: subscription,
-		Since: subject.OccurredAt, Series: []string{accessEndedNotice.key(of)}}
+		Since: subject.OccurredAt, Series: []string{AccessEndedNotice.Key(of)}}
 	letter.OccurredAt, letter.Because, letter.Notice = subject.OccurredAt, because, &notice
-	return []*step{accessEndedNotice.step(of+strconv.FormatInt(access.Target.Version, 10), letter)}
+	return []*Step{AccessEndedNotice.Step(of+strconv.FormatInt(access.Target.Version, 10), letter)}
 }
 
 func invoiceLetter(template string, subject fact.Subject, i fold.Invoice) activities.Letter {

@@ -1,4 +1,4 @@
-package workflows
+package plan
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // disputeSteps returns the steps that book the money that a dispute has moved, regardless of its status. The Settlement
 // of an entry is the movement on the provider's balance. If the balance has another currency than the charge, the
 // amount of the entry is the whole disputed amount.
-func disputeSteps(subject fact.Subject, d fold.Dispute) (steps []*step) {
+func disputeSteps(subject fact.Subject, d fold.Dispute) (steps []*Step) {
 	before := bookedBefore(subject, d.Ref)
 	for _, m := range inTime(d.Movements) {
 		entry := bookedFor(subject, activities.DisputeEntry, m.ID, d.Ref)
@@ -22,8 +22,8 @@ func disputeSteps(subject fact.Subject, d fold.Dispute) (steps []*step) {
 				entry.Amount = -d.Amount
 			}
 		}
-		s := disputeEntry.step(object(subject, m.ID), entry).comesAfter(before...)
-		steps, before = append(steps, s), append(before, s.key)
+		s := DisputeEntry.Step(Object(subject, m.ID), entry).comesAfter(before...)
+		steps, before = append(steps, s), append(before, s.Key)
 	}
 	return steps
 }
