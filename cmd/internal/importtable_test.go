@@ -88,6 +88,15 @@ var table = []rule{
 		},
 		never: []string{echo},
 	},
+	{packages: "cmd/internal/command", may: []string{"cmd/internal/capture", "cmd/internal/condition", "cmd/internal/config", "cmd/internal/operator/decide", "cmd/internal/output", "cmd/internal/parameter", "cmd/internal/process", "ingress/hmac", "ingress/webhook", "schema", "schema/receipt"}, never: []string{echo}},
+	{
+		packages: "cmd/internal/cli",
+		may: []string{
+			"cmd/internal/capture", "cmd/internal/command", "cmd/internal/config", "cmd/internal/importer", "cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/process", "cmd/internal/report",
+			"cmd/internal/sinkcheck", "cmd/internal/tables", "ingress/rejected", "workflows", "activities/...", "schema/...",
+		},
+		never: []string{pgx, temporal, echo},
+	},
 	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/condition", "cmd/internal/operator/...", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
 	{
@@ -101,7 +110,7 @@ var table = []rule{
 // TestProductionBinary checks that the files of cmd/pawl that import it are left out of the binary for production.
 var (
 	development = []string{"cmd/internal/dev/...", "schema/localpg/..."}
-	developers  = []string{"cmd/pawl", "cmd/pawlbench/...", "cmd/internal/dev/...", "schema/localpg/...", "schema/schematest"}
+	developers  = []string{"cmd/pawl", "cmd/pawlbench/...", "cmd/internal/dev/...", "cmd/internal/command/commandtest", "schema/localpg/...", "schema/schematest"}
 )
 
 // vague lists package names without a meaning at the call site.
@@ -152,6 +161,9 @@ func TestImportTable_Violations_Caught(t *testing.T) {
 		{"cmd/internal/api", "github.com/jackc/pgx/v5/pgxpool"},
 		{"cmd/internal/api", "go.temporal.io/sdk/client"},
 		{"cmd/internal/api", module + "/cmd/internal/process"},
+		{"cmd/internal/cli", "github.com/jackc/pgx/v5"},
+		{"cmd/internal/cli", module + "/cmd/internal/doctor"},
+		{"cmd/internal/command", module + "/cmd/internal/cli"},
 		{"cmd/internal/config", module + "/ingress/stripe"},
 		{"cmd/internal/process", module + "/ingress/stripe"},
 		{"schema/receipt", module + "/schema/billing/fold"},
@@ -198,7 +210,7 @@ func TestProductionBinary_WithoutWhatOnlyDevelopmentNeeds(t *testing.T) {
 		for _, unwanted := range []string{
 			"github.com/fergusstrange/embedded-postgres", "github.com/lib/pq", "github.com/xi2/xz", "github.com/cloudevents/", "go.uber.org/zap",
 			"github.com/json-iterator/", "github.com/Masterminds/",
-			module + "/cmd/internal/dev", module + "/cmd/pawlbench", module + "/schema/localpg", module + "/schema/schematest",
+			module + "/cmd/internal/dev", module + "/cmd/internal/command/commandtest", module + "/cmd/pawlbench", module + "/schema/localpg", module + "/schema/schematest",
 			module + "/schema/billing/billingtest",
 		} {
 			if strings.HasPrefix(dependency, unwanted) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
@@ -79,7 +80,7 @@ func TestCompose_Files_UsableByOwnerAndContainers(t *testing.T) {
 		}
 	}
 	for from := range mounted {
-		content := read(t, filepath.Join(repository, from))
+		content := commandtest.Read(t, filepath.Join(repository, from))
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(from)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestCompose_Files_UsableByOwnerAndContainers(t *testing.T) {
 		}
 	}
 	script := filepath.Join(dir, "deploy", "compose", "secrets.sh")
-	write(t, script, read(t, filepath.Join(repository, "deploy", "compose", "secrets.sh")))
+	commandtest.Write(t, script, commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "secrets.sh")))
 	if out, err := exec.CommandContext(t.Context(), "sh", script).CombinedOutput(); err != nil {
 		t.Fatalf("secrets.sh: %v: %s", err, out)
 	}
@@ -196,7 +197,7 @@ func TestCompose_Services_FitASmallMachine(t *testing.T) {
 // The first live event must not be sent to a host that the user has not configured.
 func TestCompose_Sinks_NoneUntilConfigured(t *testing.T) {
 	t.Parallel()
-	file := read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))
+	file := commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))
 	var configured map[string]any
 	if err := yaml.Unmarshal([]byte(file), &configured); err != nil {
 		t.Fatal(err)

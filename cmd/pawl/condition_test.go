@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -83,9 +84,9 @@ func TestConditions_EachKind_RunbookAndCommand(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"}).with("KEY", "rk_live_1")
-	write(t, s.file, strings.Replace(read(t, s.file), "mode: live", "mode: live, api_key: 'env:KEY'", 1))
-	cfg, err := config.Load(s.file, s.variable, providers())
+	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"}).With("KEY", "rk_live_1")
+	commandtest.Write(t, s.File, strings.Replace(commandtest.Read(t, s.File), "mode: live", "mode: live, api_key: 'env:KEY'", 1))
+	cfg, err := config.Load(s.File, s.Variable, providers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestConditions_EachKind_RunbookAndCommand(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(repository, "docs", "operations", c.Runbook+".md")); err != nil {
 			t.Errorf("%s has no runbook: %v", c.Name, err)
 		}
-		args, ours := pawlArguments("pawl " + c.Command)
+		args, ours := commandtest.Arguments("pawl " + c.Command)
 		if !ours {
 			t.Errorf("%s: %q is no command", c.Name, c.Command)
 			continue

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -18,45 +19,45 @@ type configResult struct {
 	Warnings config.Faults `json:"warnings"`
 }
 
-func configCheck(a *app) *cobra.Command {
+func configCheck(a *command.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "Report everything that is wrong with the configuration", Args: noArgument,
+		Use: "check", Short: "Report everything that is wrong with the configuration", Args: command.NoArgument,
 		RunE: func(*cobra.Command, []string) error {
 			result := configResult{Faults: config.Faults{}, Warnings: config.Faults{}}
-			cfg, err := config.Check(a.configFile, a.env, providers())
+			cfg, err := config.Check(a.ConfigFile, a.Env, providers())
 			if err != nil && !errors.As(err, &result.Faults) {
 				return err
 			}
 			if cfg != nil {
-				result.Warnings = append(append(result.Warnings, cfg.Warnings...), unrouted(cfg)...)
+				result.Warnings = append(append(result.Warnings, cfg.Warnings...), command.Unrouted(cfg)...)
 				if _, err := process.ParseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
 					result.Faults = append(result.Faults, config.Fault{Problem: err.Error()})
 				}
 			}
 			result.OK = len(result.Faults) == 0
-			if err := emit(a, result, writeConfigResult); err != nil {
+			if err := command.Emit(a, result, writeConfigResult); err != nil {
 				return err
 			}
 			if !result.OK {
-				return fmt.Errorf("%s has %s", a.configFile, output.Plural(len(result.Faults), "fault"))
+				return fmt.Errorf("%s has %s", a.ConfigFile, output.Plural(len(result.Faults), "fault"))
 			}
 			return nil
 		},
 	}
 }
 
-func writeConfigResult(a *app, r configResult) {
+func writeConfigResult(a *command.App, r configResult) {
 	for _, f := range r.Faults {
-		fmt.Fprintln(a.out, output.Clean(f.String()))
+		fmt.Fprintln(a.Out, output.Clean(f.String()))
 	}
 	for _, w := range r.Warnings {
-		fmt.Fprintln(a.out, output.Clean("warning: "+w.String()))
+		fmt.Fprintln(a.Out, output.Clean("warning: "+w.String()))
 	}
 	switch {
 	case !r.OK: // the command's error has the count
 	case len(r.Warnings) > 0:
-		fmt.Fprintf(a.out, "%s has no fault and %s\n", a.configFile, output.Plural(len(r.Warnings), "warning"))
+		fmt.Fprintf(a.Out, "%s has no fault and %s\n", a.ConfigFile, output.Plural(len(r.Warnings), "warning"))
 	default:
-		fmt.Fprintf(a.out, "%s is fine\n", a.configFile)
+		fmt.Fprintf(a.Out, "%s is fine\n", a.ConfigFile)
 	}
 }

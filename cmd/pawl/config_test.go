@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -15,39 +16,39 @@ import (
 func TestConfigCheck_Fine(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-	if r := s.pawl(t, "config", "check"); r.code != 0 || !strings.Contains(r.out, "is fine") || r.err != "" {
-		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	if r := s.Pawl(t, "config", "check"); r.Code != 0 || !strings.Contains(r.Out, "is fine") || r.Err != "" {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.Code, r.Out, r.Err)
 	}
-	r := s.pawl(t, "config", "check", "--json")
-	if got := decode[configResult](t, r); !got.OK || r.code != 0 {
-		t.Errorf("exit %d, %+v; want ok", r.code, got)
+	r := s.Pawl(t, "config", "check", "--json")
+	if got := commandtest.Decode[configResult](t, r); !got.OK || r.Code != 0 {
+		t.Errorf("exit %d, %+v; want ok", r.Code, got)
 	}
 }
 
 func TestConfigCheck_Faults_ExitOneAndListed(t *testing.T) {
 	t.Parallel()
-	s := setup(t, "postgres://localhost/pawl", map[string]string{"a": "stripe", "b": "strip"}).with("SECRET", "short")
-	r := s.pawl(t, "config", "check", "--json")
-	got := decode[configResult](t, r)
-	if r.code != 1 || got.OK || len(got.Faults) != 3 {
-		t.Errorf("exit %d, %+v; want 1 and three faults: two short secrets, one provider", r.code, got)
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"a": "stripe", "b": "strip"}).With("SECRET", "short")
+	r := s.Pawl(t, "config", "check", "--json")
+	got := commandtest.Decode[configResult](t, r)
+	if r.Code != 1 || got.OK || len(got.Faults) != 3 {
+		t.Errorf("exit %d, %+v; want 1 and three faults: two short secrets, one provider", r.Code, got)
 	}
-	r = s.pawl(t, "config", "check")
-	if !strings.Contains(r.out, `did you mean "stripe"?`) || !strings.Contains(r.err, "3 faults") {
-		t.Errorf("stdout %q, stderr %q", r.out, r.err)
+	r = s.Pawl(t, "config", "check")
+	if !strings.Contains(r.Out, `did you mean "stripe"?`) || !strings.Contains(r.Err, "3 faults") {
+		t.Errorf("stdout %q, stderr %q", r.Out, r.Err)
 	}
 }
 
 // A secret that is long enough but not a valid key of its provider is reported before the ingress starts.
 func TestConfigCheck_ProviderRefusesKey_Fault(t *testing.T) {
 	t.Parallel()
-	s := setup(t, "postgres://localhost/pawl", map[string]string{"adyen": "adyen"}).with("SECRET", "not hexadecimal, but long enough")
-	r := s.pawl(t, "config", "check", "--json")
-	got := decode[configResult](t, r)
-	if r.code != 1 || len(got.Faults) != 1 || got.Faults[0].Key != "sources.adyen" || got.Faults[0].Line == 0 {
-		t.Errorf("exit %d, %+v; want one fault of sources.adyen", r.code, got)
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"adyen": "adyen"}).With("SECRET", "not hexadecimal, but long enough")
+	r := s.Pawl(t, "config", "check", "--json")
+	got := commandtest.Decode[configResult](t, r)
+	if r.Code != 1 || len(got.Faults) != 1 || got.Faults[0].Key != "sources.adyen" || got.Faults[0].Line == 0 {
+		t.Errorf("exit %d, %+v; want one fault of sources.adyen", r.Code, got)
 	}
-	if strings.Contains(r.out, "not hexadecimal, but") {
+	if strings.Contains(r.Out, "not hexadecimal, but") {
 		t.Error("the secret was printed")
 	}
 }
@@ -58,9 +59,9 @@ func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"square": "square", "zoom": "zoom", "slack": "slack"})
 	const made = "Ibxx_5AKakO-3qeNVR61Dw" // from the tests of Square's SDK
 	for secret, short := range map[string]int{made: 1, made[1:]: 3} {
-		r := s.with("SECRET", secret).pawl(t, "config", "check")
-		if n := strings.Count(r.out, " bytes"); n != short || !strings.Contains(r.out, "sources.slack.secrets[0].value") {
-			t.Errorf("a secret of %d bytes: %d sources report it as too short, want %d:\n%s", len(secret), n, short, r.out)
+		r := s.With("SECRET", secret).Pawl(t, "config", "check")
+		if n := strings.Count(r.Out, " bytes"); n != short || !strings.Contains(r.Out, "sources.slack.secrets[0].value") {
+			t.Errorf("a secret of %d bytes: %d sources report it as too short, want %d:\n%s", len(secret), n, short, r.Out)
 		}
 	}
 }
@@ -79,14 +80,14 @@ func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 		{"discord", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", "sources.x", "anybody can sign for"},
 		{"svix", "whpk_xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o=", "sources.x", "anybody can sign for"},
 	} {
-		s := setup(t, "postgres://localhost/pawl", map[string]string{"x": c.provider + ", mode: live"}).with("SECRET", c.secret)
-		write(t, s.file, read(t, s.file)+"ops: {ingress: '127.0.0.1:0'}\n") // the ops listener is irrelevant here
-		got := decode[configResult](t, s.pawl(t, "config", "check", "--json"))
+		s := setup(t, "postgres://localhost/pawl", map[string]string{"x": c.provider + ", mode: live"}).With("SECRET", c.secret)
+		commandtest.Write(t, s.File, commandtest.Read(t, s.File)+"ops: {ingress: '127.0.0.1:0'}\n") // the ops listener is irrelevant here
+		got := commandtest.Decode[configResult](t, s.Pawl(t, "config", "check", "--json"))
 		if len(got.Faults) != 1 || got.Faults[0].Key != c.key || !strings.Contains(got.Faults[0].Problem, c.says) {
 			t.Errorf("%s, %s: %+v; want one fault of %s that contains %q", c.provider, c.secret, got.Faults, c.key, c.says)
 		}
-		if r := s.pawl(t, "ingress"); r.code == 0 || !strings.Contains(r.err, c.says) {
-			t.Errorf("%s, %s: the ingress: exit %d, %q", c.provider, c.secret, r.code, r.err)
+		if r := s.Pawl(t, "ingress"); r.Code == 0 || !strings.Contains(r.Err, c.says) {
+			t.Errorf("%s, %s: the ingress: exit %d, %q", c.provider, c.secret, r.Code, r.Err)
 		}
 	}
 }
@@ -95,9 +96,9 @@ func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 // for dev only.
 func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
 	t.Parallel()
-	s := setup(t, "postgres://localhost/pawl", map[string]string{"svix": "svix"}).with("SECRET", "whsec_"+strings.Repeat("abcd", 5))
-	if r := s.pawl(t, "config", "check"); !strings.Contains(r.out, "it has 15 bytes, fewer than 24") || strings.Contains(r.out, "allow_short_secrets") {
-		t.Errorf("output: %s", r.out)
+	s := setup(t, "postgres://localhost/pawl", map[string]string{"svix": "svix"}).With("SECRET", "whsec_"+strings.Repeat("abcd", 5))
+	if r := s.Pawl(t, "config", "check"); !strings.Contains(r.Out, "it has 15 bytes, fewer than 24") || strings.Contains(r.Out, "allow_short_secrets") {
+		t.Errorf("output: %s", r.Out)
 	}
 }
 
@@ -105,15 +106,15 @@ func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
 func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"paypal": "paypal", "tickets": "hmac"})
-	r := s.pawl(t, "config", "check")
+	r := s.Pawl(t, "config", "check")
 	// A mode for each source, PayPal's webhook ID and certificate, and the header of hmac.
 	for _, says := range []string{"sources.paypal.mode", "sources.tickets.mode", "webhook_id", "header"} {
-		if !strings.Contains(r.out, says) {
+		if !strings.Contains(r.Out, says) {
 			t.Errorf("output does not contain %q", says)
 		}
 	}
-	if r.code != 1 || strings.Contains(r.out, `\u000a`) || strings.Contains(r.out, "source paypal") {
-		t.Errorf("exit %d, stdout:\n%s", r.code, r.out)
+	if r.Code != 1 || strings.Contains(r.Out, `\u000a`) || strings.Contains(r.Out, "source paypal") {
+		t.Errorf("exit %d, stdout:\n%s", r.Code, r.Out)
 	}
 }
 
@@ -122,7 +123,7 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "secrets: [{value: env:SECRET}]"
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"pay": "paypal", "stripe": "stripe"})
-	given := read(t, s.file)
+	given := commandtest.Read(t, s.File)
 	for options, ok := range map[string]bool{
 		"mode: live, options: {webhook_id: W1, certificates: fetch}": true,
 		"mode: live, options: {webhook_id: W1}":                      false,
@@ -132,11 +133,11 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 		if !found || !strings.Contains(after, secret) {
 			t.Fatalf("no source of paypal in\n%s", given)
 		}
-		write(t, s.file, before+"provider: paypal, "+strings.Replace(after, secret, options, 1))
-		if r := s.pawl(t, "config", "check"); (r.code == 0) != ok || !ok && !strings.Contains(r.out, "certificates: fetch") && !strings.Contains(r.out, "write one of") {
-			t.Errorf("%s: exit %d, stdout:\n%s", options, r.code, r.out)
+		commandtest.Write(t, s.File, before+"provider: paypal, "+strings.Replace(after, secret, options, 1))
+		if r := s.Pawl(t, "config", "check"); (r.Code == 0) != ok || !ok && !strings.Contains(r.Out, "certificates: fetch") && !strings.Contains(r.Out, "write one of") {
+			t.Errorf("%s: exit %d, stdout:\n%s", options, r.Code, r.Out)
 		}
-		cfg, err := config.Load(s.file, s.variable, providers())
+		cfg, err := config.Load(s.File, s.Variable, providers())
 		if err == nil {
 			_, err = process.Sources(cfg, providers())
 		}
@@ -149,33 +150,33 @@ func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 func TestConfigCheck_Warning_NotFine(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-	write(t, s.file, strings.Replace(read(t, s.file), "{value: env:SECRET}", "{value: env:SECRET, not_after: 2020-01-31T00:00:00Z}", 1))
-	r := s.pawl(t, "config", "check")
-	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "every delivery is rejected") || !strings.Contains(r.out, "1 warning") {
-		t.Errorf("exit %d, stdout %q; want the warning and no \"is fine\"", r.code, r.out)
+	commandtest.Write(t, s.File, strings.Replace(commandtest.Read(t, s.File), "{value: env:SECRET}", "{value: env:SECRET, not_after: 2020-01-31T00:00:00Z}", 1))
+	r := s.Pawl(t, "config", "check")
+	if r.Code != 0 || strings.Contains(r.Out, "is fine") || !strings.Contains(r.Out, "every delivery is rejected") || !strings.Contains(r.Out, "1 warning") {
+		t.Errorf("exit %d, stdout %q; want the warning and no \"is fine\"", r.Code, r.Out)
 	}
 }
 
 func TestConfigCheck_SecretFileMode_Warning(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-	secret := s.file + ".secret"
-	if err := os.WriteFile(secret, []byte(testSecret), 0o600); err != nil {
+	secret := s.File + ".secret"
+	if err := os.WriteFile(secret, []byte(commandtest.Secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(secret, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	yaml, err := os.ReadFile(s.file)
+	yaml, err := os.ReadFile(s.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.file, []byte(strings.Replace(string(yaml), "env:SECRET", "file:"+secret, 1)), 0o600); err != nil {
+	if err := os.WriteFile(s.File, []byte(strings.Replace(string(yaml), "env:SECRET", "file:"+secret, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := s.pawl(t, "config", "check", "--json")
-	if got := decode[configResult](t, r); r.code != 0 || len(got.Warnings) != 1 {
-		t.Errorf("exit %d, %+v; want ok with one warning", r.code, got)
+	r := s.Pawl(t, "config", "check", "--json")
+	if got := commandtest.Decode[configResult](t, r); r.Code != 0 || len(got.Warnings) != 1 {
+		t.Errorf("exit %d, %+v; want ok with one warning", r.Code, got)
 	}
 }
 
@@ -199,8 +200,8 @@ func TestInit_Flags_WriteWhatLoads(t *testing.T) {
 		"init", "--yes", "--config", file, "--prices", "price_1ABC=starter,price_2DEF=pro,price_3=pro", "--mode", "live", "--public-url", "https://hooks.example.com",
 		"--workspaces", "https://app.example.com", "--finance", "https://books.example.com", "--smtp", "smtp.example.com:587", "--from", "billing@example.com",
 	}
-	if r := pawl(t, nil, args...); r.code != 0 || !strings.Contains(r.out, "pawl dev --config "+file) {
-		t.Fatalf("exit %d, %q, %q", r.code, r.out, r.err)
+	if r := pawl(t, nil, args...); r.Code != 0 || !strings.Contains(r.Out, "pawl dev --config "+file) {
+		t.Fatalf("exit %d, %q, %q", r.Code, r.Out, r.Err)
 	}
 	cfg := loaded(t, file)
 	if got := cfg.Plans; len(got.Prices) != 3 || got.Prices["price_3"].Plan != "pro" || strings.Join(got.Order, " ") != "starter pro" {
@@ -217,8 +218,8 @@ func TestInit_Flags_WriteWhatLoads(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := pawl(t, nil, args...); r.code != 1 || !strings.Contains(r.err, "was not changed") {
-		t.Errorf("exit %d, %q", r.code, r.err)
+	if r := pawl(t, nil, args...); r.Code != 1 || !strings.Contains(r.Err, "was not changed") {
+		t.Errorf("exit %d, %q", r.Code, r.Err)
 	}
 	if content, err := os.ReadFile(file); err != nil || string(content) != "# mine" {
 		t.Errorf("%q, %v", content, err)
@@ -229,8 +230,8 @@ func TestInit_AskedNothing_TakesDefaults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "own.yaml")
 	// There is no input: every answer is empty.
-	if r := pawl(t, nil, "init", "--config", file); r.code != 0 || strings.Count(r.err, ": ") < 3 {
-		t.Fatalf("exit %d, %q", r.code, r.err)
+	if r := pawl(t, nil, "init", "--config", file); r.Code != 0 || strings.Count(r.Err, ": ") < 3 {
+		t.Fatalf("exit %d, %q", r.Code, r.Err)
 	}
 	cfg := loaded(t, file)
 	if len(cfg.Sinks["workspaces"].Modes()) != 0 || cfg.Plans.Prices["price_pro"].Plan != "pro" || cfg.Sources["stripe"].Mode != "test" {
@@ -242,10 +243,10 @@ func TestInit_AskedNothing_TakesDefaults(t *testing.T) {
 func TestInit_Thin_KeyAndPayload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "own.yaml")
-	if r := pawl(t, nil, "init", "--yes", "--thin", "--config", file); r.code != 0 {
-		t.Fatalf("exit %d, %q", r.code, r.err)
+	if r := pawl(t, nil, "init", "--yes", "--thin", "--config", file); r.Code != 0 {
+		t.Fatalf("exit %d, %q", r.Code, r.Err)
 	}
-	if text := read(t, file); !strings.Contains(text, "    api_key: env:STRIPE_API_KEY\n    options: {payload: thin}\n") {
+	if text := commandtest.Read(t, file); !strings.Contains(text, "    api_key: env:STRIPE_API_KEY\n    options: {payload: thin}\n") {
 		t.Errorf("written:\n%s", text)
 	}
 }
@@ -257,8 +258,8 @@ func TestInit_WrongAnswers_Told(t *testing.T) {
 		{"--smtp", "smtp.example.com"}, {"--from", "billing"},
 	} {
 		file := filepath.Join(t.TempDir(), "own.yaml")
-		if r := pawl(t, nil, append([]string{"init", "--yes", "--config", file}, args...)...); r.code != 2 || !strings.Contains(r.err, args[0]) {
-			t.Errorf("%v: exit %d, %q", args, r.code, r.err)
+		if r := pawl(t, nil, append([]string{"init", "--yes", "--config", file}, args...)...); r.Code != 2 || !strings.Contains(r.Err, args[0]) {
+			t.Errorf("%v: exit %d, %q", args, r.Code, r.Err)
 		}
 		if _, err := os.Stat(file); err == nil {
 			t.Errorf("%v: a file was written", args)
@@ -270,9 +271,9 @@ func TestInit_WrongAnswers_Told(t *testing.T) {
 func TestConfigCheck_UnroutedSource_Warning(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"hooks": "github, mode: live"})
-	r := s.pawl(t, "config", "check")
-	if r.code != 0 || strings.Contains(r.out, "is fine") || !strings.Contains(r.out, "sources.hooks: pawl ignores all events of this source") {
-		t.Errorf("exit %d, stdout %q; want the warning", r.code, r.out)
+	r := s.Pawl(t, "config", "check")
+	if r.Code != 0 || strings.Contains(r.Out, "is fine") || !strings.Contains(r.Out, "sources.hooks: pawl ignores all events of this source") {
+		t.Errorf("exit %d, stdout %q; want the warning", r.Code, r.Out)
 	}
 }
 
@@ -280,17 +281,17 @@ func TestConfigCheck_UnroutedSource_Warning(t *testing.T) {
 func TestConfig_SecretFileMode_NotOfCommands(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-	secret := s.file + ".secret"
-	write(t, secret, testSecret)
+	secret := s.File + ".secret"
+	commandtest.Write(t, secret, commandtest.Secret)
 	if err := os.Chmod(secret, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	write(t, s.file, strings.Replace(read(t, s.file), "env:SECRET", "file:"+secret, 1))
-	if r := s.pawl(t, "sinks", "check"); strings.Contains(r.err, "chmod") {
-		t.Errorf("a command warns: %s", r.err)
+	commandtest.Write(t, s.File, strings.Replace(commandtest.Read(t, s.File), "env:SECRET", "file:"+secret, 1))
+	if r := s.Pawl(t, "sinks", "check"); strings.Contains(r.Err, "chmod") {
+		t.Errorf("a command warns: %s", r.Err)
 	}
-	if r := s.pawl(t, "config", "check"); strings.Count(r.out, "chmod 600") != 1 {
-		t.Errorf("config check: %s", r.out)
+	if r := s.Pawl(t, "config", "check"); strings.Count(r.Out, "chmod 600") != 1 {
+		t.Errorf("config check: %s", r.Out)
 	}
 }
 
@@ -301,7 +302,7 @@ func TestKeyRights_OneList(t *testing.T) {
 		"../../docs/configuration.md": "may read " + config.KeyRights(),
 		"../../docs/first-day.md":     "read access to " + config.KeyRights(),
 	} {
-		if !strings.Contains(read(t, file), text) {
+		if !strings.Contains(commandtest.Read(t, file), text) {
 			t.Errorf("%s does not hold %q", file, text)
 		}
 	}
@@ -313,8 +314,8 @@ func TestKeyRights_OneList(t *testing.T) {
 func TestVersion_Flag(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
-	flag, command := s.pawl(t, "--version"), s.pawl(t, "version")
-	if flag.code != 0 || flag.out != command.out || !strings.HasPrefix(flag.out, "pawl ") {
-		t.Errorf("exit %d, %q; want %q", flag.code, flag.out, command.out)
+	flag, command := s.Pawl(t, "--version"), s.Pawl(t, "version")
+	if flag.Code != 0 || flag.Out != command.Out || !strings.HasPrefix(flag.Out, "pawl ") {
+		t.Errorf("exit %d, %q; want %q", flag.Code, flag.Out, command.Out)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/cmd/internal/api"
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/account"
@@ -29,14 +30,14 @@ import (
 // consoleRequests is how many requests of consoles a worker executes at once.
 const consoleRequests = 4
 
-func consoleCommand(a *app) *cobra.Command {
+func consoleCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "console", Short: "Serve the console and the API", Args: noArgument,
+		Use: "console", Short: "Serve the console and the API", Args: command.NoArgument,
 		Long: `Serve the console and the API on a separate listener, console.listen. People sign in through console.oidc, through
 console.proxy, or with a password of console.users. docs/console.md lists the rights of each role.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), process.Console,
-				func(ctx context.Context, n *process.Node) error { return a.runConsole(ctx, n) })
+			return serve(cmd.Context(), a, process.Console,
+				func(ctx context.Context, n *process.Node) error { return runConsole(ctx, a, n) })
 		},
 	}
 	cmd.AddCommand(consoleAddUser(a), consoleRemoveUser(a))
@@ -44,8 +45,8 @@ console.proxy, or with a password of console.users. docs/console.md lists the ri
 }
 
 // runWorker runs a worker on the node until ctx ends. The worker also executes the requests of consoles.
-func (a *app) runWorker(ctx context.Context, n *process.Node) error {
-	s, pool, done, err := a.openSession(ctx, n, process.RequestConns)
+func runWorker(ctx context.Context, a *command.App, n *process.Node) error {
+	s, pool, done, err := openSession(ctx, a, n, process.RequestConns)
 	if err != nil {
 		return err
 	}
@@ -53,28 +54,28 @@ func (a *app) runWorker(ctx context.Context, n *process.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.RunWorker(ctx) })
 	group.Go(func() error {
-		s.ServeConsoles(ctx, pool, operator.Calls, consoleRequests, a.log)
+		s.ServeConsoles(ctx, pool, operator.Calls, consoleRequests, a.Log)
 		return nil
 	})
 	return group.Wait()
 }
 
 // openSession opens an operator's session on a pool of its own with a number of connections. done closes both.
-func (a *app) openSession(ctx context.Context, n *process.Node, conns int32) (s *session, pool *pgxpool.Pool,
-	done func(), err error) {
+func openSession(ctx context.Context, a *command.App, n *process.Node, conns int32) (s *command.Session,
+	pool *pgxpool.Pool, done func(), err error) {
 	if pool, err = process.OpenPool(ctx, n.Config, schema.Asking, conns); err != nil {
 		return nil, nil, nil, err
 	}
-	if s, err = newSession(a, n.Config, pool); err != nil {
+	if s, err = command.NewSession(a, n.Config, pool); err != nil {
 		pool.Close()
 		return nil, nil, nil, err
 	}
-	return s, pool, func() { s.close(); pool.Close() }, nil
+	return s, pool, func() { s.Close(); pool.Close() }, nil
 }
 
 // runConsole serves the console and the API on the node until ctx ends.
-func (a *app) runConsole(ctx context.Context, n *process.Node) error {
-	s, _, done, err := a.openSession(ctx, n, process.PageConns)
+func runConsole(ctx context.Context, a *command.App, n *process.Node) error {
+	s, _, done, err := openSession(ctx, a, n, process.PageConns)
 	if err != nil {
 		return err
 	}
@@ -88,10 +89,10 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 	stale := n.Config.API.StaleIfError
 	tokens, accesses := token.NewTokens(quick, stale), account.NewAccesses(quick, stale)
 	server, err := console.New(console.Options{
-		Config: n.Config, Operator: s.Operator, Log: a.log, Page: n.Config.Temporal.Page, Token: tokens.Person,
+		Config: n.Config, Operator: s.Operator, Log: a.Log, Page: n.Config.Temporal.Page, Token: tokens.Person,
 		API: func(g *echo.Group, person func(*http.Request) (*decide.Person, error)) error {
 			return api.Mount(g, api.Options{Operator: s.Operator, Config: n.Config, Accesses: accesses, Person: person,
-				Log: a.log})
+				Log: a.Log})
 		},
 	})
 	if err != nil {
@@ -100,12 +101,12 @@ func (a *app) runConsole(ctx context.Context, n *process.Node) error {
 	return n.RunConsole(ctx, server.Run)
 }
 
-func consoleAddUser(a *app) *cobra.Command {
+func consoleAddUser(a *command.App) *cobra.Command {
 	var roles []string
 	var prints bool
 	cmd := &cobra.Command{
 		Use: "adduser NAME --role ROLE", Short: "Add a person who signs in to the console with a password",
-		Args: oneID,
+		Args: command.OneID,
 		Long: `Add a person who signs in to the console with a password. The command prompts for the password, or reads it from standard
 input. The file console.users stores its argon2id hash. If the person exists, the password and the roles are replaced and
 all sessions of the person end.
@@ -119,15 +120,15 @@ all sessions of the person end.
 		for _, name := range roles {
 			named, err := role.Parse(name)
 			if err != nil {
-				return usagef("--role: %v", err)
+				return command.Usagef("--role: %v", err)
 			}
 			p.Roles = append(p.Roles, named)
 		}
 		if len(p.Roles) == 0 {
-			return usagef("console adduser needs --role: %s", role.Names())
+			return command.Usagef("console adduser needs --role: %s", role.Names())
 		}
 		if prints {
-			password, err := a.password()
+			password, err := password(a)
 			if err != nil {
 				return err
 			}
@@ -135,32 +136,32 @@ all sessions of the person end.
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.out, line)
+			fmt.Fprintln(a.Out, line)
 			return nil
 		}
-		users, err := a.consoleUsers()
+		users, err := consoleUsers(a)
 		if err != nil {
 			return err
 		}
-		password, err := a.password()
+		password, err := password(a)
 		if err != nil {
 			return err
 		}
 		if err := users.Add(p, password); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out, "%s can sign in as %s\n", p.Name, strings.Join(roles, " and "))
+		fmt.Fprintf(a.Out, "%s can sign in as %s\n", p.Name, strings.Join(roles, " and "))
 		return nil
 	}
 	return cmd
 }
 
-func consoleRemoveUser(a *app) *cobra.Command {
+func consoleRemoveUser(a *command.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "removeuser NAME", Short: "Remove a person from console.users", Args: oneID,
+		Use: "removeuser NAME", Short: "Remove a person from console.users", Args: command.OneID,
 		Long: "Remove a person from console.users. The next request of a session of this person is rejected.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			users, err := a.consoleUsers()
+			users, err := consoleUsers(a)
 			if err != nil {
 				return err
 			}
@@ -171,32 +172,32 @@ func consoleRemoveUser(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s can no longer sign in\n", args[0])
+			fmt.Fprintf(a.Out, "%s can no longer sign in\n", args[0])
 			return nil
 		},
 	}
 }
 
-func (a *app) consoleUsers() (*console.Users, error) {
-	cfg, err := a.configToAsk()
+func consoleUsers(a *command.App) (*console.Users, error) {
+	cfg, err := a.LoadToAsk()
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Console.Users == "" {
-		return nil, fmt.Errorf("no file of users is configured: set console.users in %s", a.configFile)
+		return nil, fmt.Errorf("no file of users is configured: set console.users in %s", a.ConfigFile)
 	}
 	return console.NewUsers(cfg.Console.Users), nil
 }
 
 // password prompts for a password without echo. If standard input is not a terminal, it returns the first line.
-func (a *app) password() (string, error) {
-	if f, is := a.in.(*os.File); is && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(a.err, "Password, at least %d characters: ", console.LeastPassword)
+func password(a *command.App) (string, error) {
+	if f, is := a.In.(*os.File); is && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(a.Err, "Password, at least %d characters: ", console.LeastPassword)
 		typed, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(a.err)
+		fmt.Fprintln(a.Err)
 		return string(typed), err
 	}
-	line, err := bufio.NewReader(a.in).ReadString('\n')
+	line, err := bufio.NewReader(a.In).ReadString('\n')
 	if err == io.EOF && line != "" {
 		err = nil
 	}

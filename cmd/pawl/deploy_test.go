@@ -20,6 +20,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/localpg"
@@ -84,7 +86,7 @@ func (s *composeSecret) UnmarshalYAML(content []byte) error {
 func compose(t *testing.T) composeFile {
 	t.Helper()
 	var c composeFile
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "docker-compose.yml"))), &c); err != nil {
+	if err := yaml.Unmarshal([]byte(commandtest.Read(t, filepath.Join(repository, "docker-compose.yml"))), &c); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Services) < 9 {
@@ -195,7 +197,7 @@ func TestCompose_Services_AreApart(t *testing.T) {
 func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 	t.Parallel()
 	var configured struct{ Ops map[string]string }
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))), &configured); err != nil {
+	if err := yaml.Unmarshal([]byte(commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))), &configured); err != nil {
 		t.Fatal(err)
 	}
 	type target struct {
@@ -208,7 +210,7 @@ func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 			DNS []target `yaml:"dns_sd_configs"`
 		} `yaml:"scrape_configs"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "compose", "signals", "prometheus.yml"))), &scraped); err != nil {
+	if err := yaml.Unmarshal([]byte(commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "signals", "prometheus.yml"))), &scraped); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -245,7 +247,7 @@ func TestCompose_TrustedProxies_OneAddress(t *testing.T) {
 			}
 		}
 	}
-	file := read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))
+	file := commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))
 	if err := yaml.Unmarshal([]byte(file), &configured); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +271,7 @@ func TestCompose_Roles_Work(t *testing.T) {
 	dir := t.TempDir()
 	secret := func(name string) string { return filepath.Join(dir, "secrets", name) }
 	for _, name := range []string{"secrets.sh", "postgres-init.sh"} {
-		write(t, filepath.Join(dir, name), strings.ReplaceAll(read(t, filepath.Join(repository, "deploy", "compose", name)), "/run/secrets/", secret("")+"/"))
+		commandtest.Write(t, filepath.Join(dir, name), strings.ReplaceAll(commandtest.Read(t, filepath.Join(repository, "deploy", "compose", name)), "/run/secrets/", secret("")+"/"))
 	}
 	if out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "secrets.sh")).CombinedOutput(); err != nil {
 		t.Fatalf("secrets.sh: %v: %s", err, out)
@@ -308,40 +310,40 @@ func TestCompose_Roles_Work(t *testing.T) {
 		t.Fatalf("postgres-init.sh: %v: %s", err, out)
 	}
 	dsn := func(role string) string {
-		return strings.Replace(strings.TrimSpace(read(t, secret("pawl_"+role+"_database_url"))), "postgres:5432", fmt.Sprintf("%s:%d", admin.Host, admin.Port), 1)
+		return strings.Replace(strings.TrimSpace(commandtest.Read(t, secret("pawl_"+role+"_database_url"))), "postgres:5432", fmt.Sprintf("%s:%d", admin.Host, admin.Port), 1)
 	}
 	s := setup(t, dsn("owner"), map[string]string{"stripe": "stripe"})
-	if r := s.pawl(t, "migrate", "--ingress-role", "pawl_ingress", "--worker-role", "pawl_worker", "--console-role", "pawl_console"); r.code != 0 {
-		t.Fatalf("migrate: exit %d, %s", r.code, r.err)
+	if r := s.Pawl(t, "migrate", "--ingress-role", "pawl_ingress", "--worker-role", "pawl_worker", "--console-role", "pawl_console"); r.Code != 0 {
+		t.Fatalf("migrate: exit %d, %s", r.Code, r.Err)
 	}
-	g := newGate(t, s, dsn("ingress"))
+	g := commandtest.NewGate(t, s, dsn("ingress"))
 	body := []byte(`{"id":"evt_1","object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`)
-	if got := g.post(t, "/hooks/stripe", webhook.SignInput{Secret: testSecret, Body: body}); got.Code != http.StatusAccepted {
+	if got := g.Post(t, "/hooks/stripe", webhook.SignInput{Secret: commandtest.Secret, Body: body}); got.Code != http.StatusAccepted {
 		t.Errorf("a delivery: answered %d, want 202", got.Code)
 	}
-	if got := g.post(t, "/hooks/stripe", webhook.SignInput{Secret: providersSecret, Body: body}); got.Code != http.StatusUnauthorized {
+	if got := g.Post(t, "/hooks/stripe", webhook.SignInput{Secret: "whsec_another", Body: body}); got.Code != http.StatusUnauthorized {
 		t.Errorf("a forged one: answered %d, want 401", got.Code)
 	}
-	g.stop()
-	if list := decode[[]rejection.Shown](t, s.with("DSN", dsn("worker")).pawl(t, "rejections", "list", "--json")); len(list) != 1 {
+	g.Stop()
+	if list := commandtest.Decode[[]rejection.Shown](t, s.With("DSN", dsn("worker")).Pawl(t, "rejections", "list", "--json")); len(list) != 1 {
 		t.Errorf("kept %d rejections, want 1", len(list))
 	}
-	if r := s.with("DSN", dsn("ingress")).pawl(t, "audit", "verify"); r.code == 0 {
+	if r := s.With("DSN", dsn("ingress")).Pawl(t, "audit", "verify"); r.Code == 0 {
 		t.Error("the ingress' role reads the audit trail")
 	}
-	console := s.with("DSN", dsn("console"))
-	if r := console.pawl(t, "events", "payload", "evt_1"); r.code == 0 {
+	console := s.With("DSN", dsn("console"))
+	if r := console.Pawl(t, "events", "payload", "evt_1"); r.Code == 0 {
 		t.Error("the console's role reads a payload")
 	}
-	worker := s.with("DSN", dsn("worker"))
-	if r := worker.pawl(t, "events", "payload", "evt_1"); r.code != 0 {
-		t.Errorf("the worker's role shows a payload, masked: exit %d, %s", r.code, r.err)
+	worker := s.With("DSN", dsn("worker"))
+	if r := worker.Pawl(t, "events", "payload", "evt_1"); r.Code != 0 {
+		t.Errorf("the worker's role shows a payload, masked: exit %d, %s", r.Code, r.Err)
 	}
-	if r := console.pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--reason", "a test", "--yes"); r.code == 0 {
+	if r := console.Pawl(t, "rebuild", "--apply", "acme", "--mode", "live", "--reason", "a test", "--yes"); r.Code == 0 {
 		t.Error("the console's role rebuilds accounts")
 	}
 	composedConsole(t, secret, dsn("console"))
-	if script := read(t, filepath.Join(dir, "postgres-init.sh")); strings.Contains(script, "$(cat") {
+	if script := commandtest.Read(t, filepath.Join(dir, "postgres-init.sh")); strings.Contains(script, "$(cat") {
 		t.Error("a password is an argument of a command")
 	}
 }
@@ -354,21 +356,21 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	t.Helper()
 	service, mounted := compose(t).Services["console"], t.TempDir()
 	for _, s := range service.Secrets {
-		write(t, filepath.Join(mounted, s.Target), read(t, secret(s.Source)))
+		commandtest.Write(t, filepath.Join(mounted, s.Target), commandtest.Read(t, secret(s.Source)))
 	}
-	write(t, filepath.Join(mounted, "pawl_database_url"), dsn) // Postgres has another address in this test
+	commandtest.Write(t, filepath.Join(mounted, "pawl_database_url"), dsn) // Postgres has another address in this test
 	listen, health := schematest.FreeAddr(t), schematest.FreeAddr(t)
 	file := filepath.Join(mounted, "pawl.yaml")
-	write(t, file, strings.NewReplacer("/run/secrets/", mounted+"/", "/var/lib/pawl/", t.TempDir()+"/", "0.0.0.0:8081", listen, "http://127.0.0.1:8081", "http://"+listen, "0.0.0.0:8085", health).
-		Replace(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))))
-	here := func(command []string) []string { // replaces paths in the container by paths of this test
-		return strings.Split(strings.ReplaceAll(strings.Join(command, "\x00"), "/etc/pawl/pawl.yaml", file), "\x00")
+	commandtest.Write(t, file, strings.NewReplacer("/run/secrets/", mounted+"/", "/var/lib/pawl/", t.TempDir()+"/", "0.0.0.0:8081", listen, "http://127.0.0.1:8081", "http://"+listen, "0.0.0.0:8085", health).
+		Replace(commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))))
+	here := func(words []string) []string { // replaces paths in the container by paths of this test
+		return strings.Split(strings.ReplaceAll(strings.Join(words, "\x00"), "/etc/pawl/pawl.yaml", file), "\x00")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended, said := make(chan int, 1), new(bytes.Buffer)
 	go func() {
-		ended <- run(ctx, here(service.Command), stdio{strings.NewReader(""), io.Discard, said}, func(key string) (string, bool) {
+		ended <- program().Run(ctx, here(service.Command), command.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: said}, func(key string) (string, bool) {
 			value, set := service.Environment[key]
 			return value, set
 		})
@@ -377,11 +379,11 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	for _, word := range service.Healthcheck["test"].([]any)[2:] { // skips CMD and the program
 		check = append(check, word.(string))
 	}
-	until(t, "the console is healthy", func() bool { return pawl(t, service.Environment, here(check)...).code == 0 })
+	until(t, "the console is healthy", func() bool { return pawl(t, service.Environment, here(check)...).Code == 0 })
 	user := func(typing string, command ...string) {
 		t.Helper()
-		if r := typed(t, typing, nil, append([]string{"--config", file, "console"}, command...)...); r.code != 0 {
-			t.Fatalf("console %s: exit %d, %s", command, r.code, r.err)
+		if r := commandtest.Run(t, program(), typing, nil, append([]string{"--config", file, "console"}, command...)...); r.Code != 0 {
+			t.Fatalf("console %s: exit %d, %s", command, r.Code, r.Err)
 		}
 	}
 	user("correct horse battery\n", "adduser", "ada", "--role", "admin")
@@ -430,7 +432,7 @@ func TestCompose_PawlCommands_AreUnderstood(t *testing.T) {
 		if s.Image != "pawl:local" {
 			continue
 		}
-		if err := understood(s.Command); err != nil {
+		if err := commandtest.Understood(program(), s.Command); err != nil {
 			t.Errorf("%s: %v: %v", name, s.Command, err)
 		}
 	}
@@ -441,7 +443,7 @@ func TestCompose_PawlCommands_AreUnderstood(t *testing.T) {
 func TestCompose_Configuration_PassesCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "secrets.sh"), read(t, filepath.Join(repository, "deploy", "compose", "secrets.sh")))
+	commandtest.Write(t, filepath.Join(dir, "secrets.sh"), commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "secrets.sh")))
 	for range 2 { // the second run keeps the secrets of the first
 		if out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "secrets.sh")).CombinedOutput(); err != nil {
 			t.Fatalf("secrets.sh: %v: %s", err, out)
@@ -462,12 +464,12 @@ func TestCompose_Configuration_PassesCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, secret := range s.Secrets {
-			write(t, filepath.Join(mounted, secret.Target), read(t, filepath.Join(dir, "secrets", secret.Source)))
+			commandtest.Write(t, filepath.Join(mounted, secret.Target), commandtest.Read(t, filepath.Join(dir, "secrets", secret.Source)))
 		}
 		file := filepath.Join(dir, name+".yaml")
-		write(t, file, strings.ReplaceAll(read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml")), "/run/secrets/", name+"/"))
-		if r := pawl(t, nil, "config", "check", "--config", file); r.code != 0 {
-			t.Errorf("%s: exit %d\n%s%s", name, r.code, r.out, r.err)
+		commandtest.Write(t, file, strings.ReplaceAll(commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml")), "/run/secrets/", name+"/"))
+		if r := pawl(t, nil, "config", "check", "--config", file); r.Code != 0 {
+			t.Errorf("%s: exit %d\n%s%s", name, r.Code, r.Out, r.Err)
 		}
 	}
 }
@@ -480,7 +482,7 @@ func TestCompose_Scripts_Parse(t *testing.T) {
 	}
 	for _, script := range scripts {
 		shell := "sh"
-		if strings.HasPrefix(read(t, script), "#!/bin/bash") {
+		if strings.HasPrefix(commandtest.Read(t, script), "#!/bin/bash") {
 			shell = "bash"
 		}
 		if out, err := exec.CommandContext(t.Context(), shell, "-n", script).CombinedOutput(); err != nil {
@@ -494,11 +496,11 @@ func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	t.Parallel()
 	const command = `CGO_ENABLED=0 go build -tags nodev -trimpath -ldflags='-s -w' -o `
 	for _, file := range []string{"deploy/Dockerfile", ".ci/run"} {
-		if !strings.Contains(read(t, filepath.Join(repository, file)), command) {
+		if !strings.Contains(commandtest.Read(t, filepath.Join(repository, file)), command) {
 			t.Errorf("%s does not build with %q", file, command)
 		}
 	}
-	ignore := strings.Fields(read(t, filepath.Join(repository, ".dockerignore")))
+	ignore := strings.Fields(commandtest.Read(t, filepath.Join(repository, ".dockerignore")))
 	packages, err := filepath.Glob(filepath.Join(repository, "*", "*", "*.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -518,7 +520,7 @@ func TestContinuousIntegration_Steps_EachInTheHeaderAndCallable(t *testing.T) {
 	if exec.CommandContext(t.Context(), "bash", "-c", "shopt -s inherit_errexit").Run() != nil {
 		t.Skip(".ci/run needs bash 4.4")
 	}
-	_, header, _ := strings.Cut(read(t, file), "# Steps: ")
+	_, header, _ := strings.Cut(commandtest.Read(t, file), "# Steps: ")
 	header, _, _ = strings.Cut(header, ".")
 	listed := strings.Fields(strings.ReplaceAll(header, "#", " "))
 	out, err := exec.CommandContext(t.Context(), file, "nosuch").CombinedOutput()
@@ -539,7 +541,7 @@ func TestContinuousIntegration_Actions_PinnedByCommit(t *testing.T) {
 		t.Fatalf("workflows %v, %v", files, err)
 	}
 	for _, file := range files {
-		used := regexp.MustCompile(`(?m)uses: *(\S+)`).FindAllStringSubmatch(read(t, file), -1)
+		used := regexp.MustCompile(`(?m)uses: *(\S+)`).FindAllStringSubmatch(commandtest.Read(t, file), -1)
 		if len(used) == 0 {
 			t.Errorf("%s uses nothing: the reader of this test no longer finds it", file)
 		}

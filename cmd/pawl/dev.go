@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
@@ -30,11 +31,12 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-func devCommand(a *app) *cobra.Command {
+func devCommand(a *command.App) *cobra.Command {
 	var o dev.Options
 	noDemo, base := false, 0
 	cmd := &cobra.Command{
-		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world", Args: noArgument,
+		Use: "dev", Short: "Run all of pawl on this machine, with a sandbox for the outside world",
+		Args: command.NoArgument,
 		Long: `Run all of pawl on this machine: a private PostgreSQL (or DATABASE_URL), a Temporal dev server with its UI, a sandbox
 (mail, workspaces, finance, an event destination and a destination of relayed events), an ingress and a worker, with one
 source for each provider. The command sends one signed invoice.paid and prints each effect when it is done. Ctrl-C stops
@@ -55,16 +57,16 @@ and the reverse.
 A second pawl dev on the same machine needs other ports and another state: --port-base 9000 --state .pawl-2.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("config") {
-				o.Own, noDemo = a.configFile, true
+				o.Own, noDemo = a.ConfigFile, true
 			}
 			if o.Real && !cmd.Flags().Changed("state") {
 				o.State = realState
 			}
 			switch {
 			case o.Day < time.Second || o.Day > 24*time.Hour:
-				return usagef("--day: %s is not between 1s and 24h", o.Day)
+				return command.Usagef("--day: %s is not between 1s and 24h", o.Day)
 			case o.Real && o.Own == "":
-				return usagef("--real needs --config FILE with your sources and sinks")
+				return command.Usagef("--real needs --config FILE with your sources and sinks")
 			}
 			if err := basePorts(cmd.Flags(), base); err != nil {
 				return err
@@ -101,7 +103,7 @@ func basePorts(flags *pflag.FlagSet, base int) error {
 	listeners := []string{"ingress", "console", "ops", "sandbox-port", "sandbox-smtp-port", "temporal-port",
 		"temporal-ui-port"}
 	if base < 1 || base+len(listeners) > 1<<16 {
-		return usagef("--port-base: write a number from 1 to %d", 1<<16-len(listeners))
+		return command.Usagef("--port-base: write a number from 1 to %d", 1<<16-len(listeners))
 	}
 	for i, name := range listeners {
 		if flags.Changed(name) {
@@ -118,10 +120,10 @@ func basePorts(flags *pflag.FlagSet, base int) error {
 	return nil
 }
 
-func runDev(ctx context.Context, a *app, o dev.Options, noDemo bool) (err error) {
+func runDev(ctx context.Context, a *command.App, o dev.Options, noDemo bool) (err error) {
 	begin := time.Now()
-	o.Providers, o.Progress, o.Log = providers(), a.err, a.log
-	o.Database, _ = a.env("DATABASE_URL")
+	o.Providers, o.Progress, o.Log = providers(), a.Err, a.Log
+	o.Database, _ = a.Env("DATABASE_URL")
 	s, err := dev.Start(ctx, o)
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	switch {
@@ -130,15 +132,15 @@ func runDev(ctx context.Context, a *app, o dev.Options, noDemo bool) (err error)
 	case err != nil:
 		return err
 	}
-	if a.configFile, err = s.Configure(); err != nil {
+	if a.ConfigFile, err = s.Configure(); err != nil {
 		return err
 	}
-	cfg, err := a.config()
+	cfg, err := a.Load()
 	if err != nil {
 		return err
 	}
-	a.warnOfFiles(cfg)
-	n, err := process.New(ctx, cfg, providers(), a.log)
+	a.WarnOfFiles(cfg)
+	n, err := process.New(ctx, cfg, providers(), a.Log)
 	if err != nil {
 		return err
 	}
@@ -149,9 +151,9 @@ func runDev(ctx context.Context, a *app, o dev.Options, noDemo bool) (err error)
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
 	group.Go(func() error { return n.RunOps(ctx, process.Ingress) })
-	group.Go(func() error { return a.runWorker(ctx, n) })
+	group.Go(func() error { return runWorker(ctx, a, n) })
 	group.Go(func() error { return n.RunIngress(ctx, ready) })
-	group.Go(func() error { return a.runConsole(ctx, n) })
+	group.Go(func() error { return runConsole(ctx, a, n) })
 	group.Go(func() error { return s.Watch(ctx) })
 	group.Go(func() error {
 		select {
@@ -179,7 +181,7 @@ func runDev(ctx context.Context, a *app, o dev.Options, noDemo bool) (err error)
 const demoPatience = 60 * time.Second
 
 // runDemo sends one signed invoice.paid, prints each effect when it is done, and returns the event with its outcome.
-func runDemo(ctx context.Context, a *app, n *process.Node, begin time.Time) (*timeline.Event, error) {
+func runDemo(ctx context.Context, a *command.App, n *process.Node, begin time.Time) (*timeline.Event, error) {
 	order := send.Order{Count: 1, Params: forge.Params{Type: "invoice.paid", Plan: "enterprise", Account: "demo",
 		Amount: 49900, Currency: "usd", APIVersion: forge.Basil}}
 	events, err := order.Events(providers(), n.Config.Sources["stripe"])
@@ -193,7 +195,7 @@ func runDemo(ctx context.Context, a *app, n *process.Node, begin time.Time) (*ti
 	if err := send.Tell(ctx, n.Config.Sources["stripe"], events); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(a.story(), "\nsending a signed invoice.paid, %s\n", events[0].ID)
+	fmt.Fprintf(progress(a), "\nsending a signed invoice.paid, %s\n", events[0].ID)
 	var answered forge.Result
 	if err := target.Send(ctx, events, 0, 1, func(r forge.Result) { answered = r }); err != nil {
 		return nil, err
@@ -201,14 +203,15 @@ func runDemo(ctx context.Context, a *app, n *process.Node, begin time.Time) (*ti
 	if !answered.OK() {
 		return nil, fmt.Errorf("the ingress answered the demonstration with %s", answered.Outcome())
 	}
-	fmt.Fprintf(a.story(), "  %-22s answered %d in %s\n", "ingress", answered.Status,
+	fmt.Fprintf(progress(a), "  %-22s answered %d in %s\n", "ingress", answered.Status,
 		answered.Took.Round(100*time.Microsecond))
 	return showEffects(ctx, a, n, events[0].ID, begin)
 }
 
 // showEffects prints the effects of an event when they are done, until its run has ended or is parked. It returns the
 // last state of the event.
-func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, begin time.Time) (*timeline.Event,
+func showEffects(ctx context.Context, a *command.App, n *process.Node, eventID string,
+	begin time.Time) (*timeline.Event,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
@@ -217,7 +220,7 @@ func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, b
 	defer ticker.Stop()
 	var event *timeline.Event
 	notYet := func() (*timeline.Event, error) {
-		fmt.Fprintf(a.err, "the effects are not done yet; follow them with: pawl events show %s\n", eventID)
+		fmt.Fprintf(a.Err, "the effects are not done yet; follow them with: pawl events show %s\n", eventID)
 		return event, nil
 	}
 	for {
@@ -234,15 +237,15 @@ func showEffects(ctx context.Context, a *app, n *process.Node, eventID string, b
 				continue
 			}
 			if len(shown) == 0 {
-				fmt.Fprintf(a.story(), "  first effect done %s after the start\n",
+				fmt.Fprintf(progress(a), "  first effect done %s after the start\n",
 					e.DoneAt.Sub(begin).Round(10*time.Millisecond))
 			}
 			shown[e.Key] = true
-			fmt.Fprintf(a.story(), "  %-22s %s  %s\n", e.Kind, e.State, e.Key)
+			fmt.Fprintf(progress(a), "  %-22s %s  %s\n", e.Kind, e.State, e.Key)
 		}
 		switch event.Receipt.Status {
 		case "processed", "needs_review", "dead", "compensated", "ignored":
-			fmt.Fprintf(a.story(), "  %-22s %s\n", "receipt", event.Receipt.Status)
+			fmt.Fprintf(progress(a), "  %-22s %s\n", "receipt", event.Receipt.Status)
 			return event, nil
 		}
 		select {
@@ -269,12 +272,13 @@ type devResult struct {
 	Demo       *timeline.Event `json:"demo"`
 }
 
-// story returns the writer for progress. With --json it is standard error, because progress is not part of the result.
-func (a *app) story() io.Writer {
+// progress returns the writer for progress. With --json it is standard error, because progress is not part of the
+// result.
+func progress(a *command.App) io.Writer {
 	if a.JSON {
-		return a.err
+		return a.Err
 	}
-	return a.out
+	return a.Out
 }
 
 // called returns the command that runs pawl from the working directory. In a checkout it is `go run ./cmd/pawl`.
@@ -285,23 +289,23 @@ func called() string {
 	return "pawl"
 }
 
-func announce(a *app, s *dev.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
+func announce(a *command.App, s *dev.Stack, cfg *config.Config, begin time.Time, demo *timeline.Event) error {
 	took, source := time.Since(begin), stripeSource(cfg)
 	r := devResult{
-		ReadyMS: took.Milliseconds(), State: s.Dir, Config: a.configFile,
+		ReadyMS: took.Milliseconds(), State: s.Dir, Config: a.ConfigFile,
 		Console:  "http://" + config.Reachable(s.Console),
 		Webhooks: "http://" + config.Reachable(s.Ingress) + "/hooks/" + source, TemporalUI: s.Temporal.UIURL(),
 		Effects: s.Sandbox.URL(), Journal: filepath.Join(s.Dir, "sandbox"),
 		Health:  "http://" + config.Reachable(s.Ops) + "/readyz",
 		Metrics: "http://" + config.Reachable(s.Ops) + "/metrics",
-		Next:    next(s.Options, a.configFile, source, s.Sandbox.URL()),
+		Next:    next(s.Options, a.ConfigFile, source, s.Sandbox.URL()),
 		Demo:    demo,
 	}
 	return a.Emit(r, func() { writeReady(a, s, r, took) })
 }
 
-func writeReady(a *app, s *dev.Stack, r devResult, took time.Duration) {
-	fmt.Fprintf(a.out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
+func writeReady(a *command.App, s *dev.Stack, r devResult, took time.Duration) {
+	fmt.Fprintf(a.Out, "\npawl is ready (%s)\n\n", took.Round(100*time.Millisecond))
 	effects := r.Effects + "  (journal: " + r.Journal + "/*.jsonl)"
 	if s.Real {
 		effects = "in your systems: the sinks of " + s.Own
@@ -314,13 +318,13 @@ func writeReady(a *app, s *dev.Stack, r devResult, took time.Duration) {
 		{"health", r.Health},
 		{"metrics", r.Metrics},
 	} {
-		fmt.Fprintf(a.out, "  %-12s %s\n", place[0], place[1])
+		fmt.Fprintf(a.Out, "  %-12s %s\n", place[0], place[1])
 	}
-	fmt.Fprintf(a.out, "\nTry next, in another terminal:\n")
+	fmt.Fprintf(a.Out, "\nTry next, in another terminal:\n")
 	for _, command := range r.Next {
-		fmt.Fprintf(a.out, "  %s\n", command)
+		fmt.Fprintf(a.Out, "  %s\n", command)
 	}
-	fmt.Fprintf(a.out, "\nCtrl-C stops everything; the state stays in %s.\n", s.Dir)
+	fmt.Fprintf(a.Out, "\nCtrl-C stops everything; the state stays in %s.\n", s.Dir)
 }
 
 // next returns commands to try after the start. With --real it leaves out commands of the sandbox.

@@ -15,8 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -30,8 +33,8 @@ func TestDev_StateOfSomebodyElse_LeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := pawl(t, nil, "dev", "--state", dir)
-	if r.code != 1 || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "--state") || strings.Count(r.err, "\n") != 1 {
-		t.Errorf("exit %d, stderr %q; want 1 and a sentence that names the directory and --state", r.code, r.err)
+	if r.Code != 1 || !strings.Contains(r.Err, dir) || !strings.Contains(r.Err, "--state") || strings.Count(r.Err, "\n") != 1 {
+		t.Errorf("exit %d, stderr %q; want 1 and a sentence that names the directory and --state", r.Code, r.Err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the directory holds %v (%v), want only pawl.yaml", entries, err)
@@ -43,8 +46,8 @@ func TestDev_StateOfSomebodyElse_LeftAlone(t *testing.T) {
 
 func TestDev_StateEmpty_UsageError(t *testing.T) {
 	t.Parallel()
-	if r := pawl(t, nil, "dev", "--state", ""); r.code != 2 || !strings.Contains(r.err, `"--state" flag: it is empty`) {
-		t.Errorf("exit %d, stderr %q; want 2 and the flag", r.code, r.err)
+	if r := pawl(t, nil, "dev", "--state", ""); r.Code != 2 || !strings.Contains(r.Err, `"--state" flag: it is empty`) {
+		t.Errorf("exit %d, stderr %q; want 2 and the flag", r.Code, r.Err)
 	}
 }
 
@@ -57,8 +60,8 @@ func TestDev_OwnFileThatCannotBe_ToldFirst(t *testing.T) {
 	}
 	for _, file := range []string{filepath.Join(t.TempDir(), "none.yaml"), broken} {
 		r := pawl(t, nil, "dev", "--config", file, "--state", t.TempDir())
-		if r.code != 1 || !strings.Contains(r.err, file) || strings.Contains(r.err, "postgres") {
-			t.Errorf("%s: exit %d, stderr %q", file, r.code, r.err)
+		if r.Code != 1 || !strings.Contains(r.Err, file) || strings.Contains(r.Err, "postgres") {
+			t.Errorf("%s: exit %d, stderr %q", file, r.Code, r.Err)
 		}
 	}
 }
@@ -90,7 +93,7 @@ func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 // --port-base moves each listener without its own flag.
 func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	t.Parallel()
-	cmd := devCommand(&app{})
+	cmd := devCommand(&command.App{})
 	if err := cmd.ParseFlags([]string{"--port-base", "9000", "--ops", "127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +109,8 @@ func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 		}
 	}
 	for _, base := range []string{"0", "-1", "65530"} {
-		if r := pawl(t, nil, "dev", "--port-base", base); r.code != exitUsage || !strings.Contains(r.err, "--port-base") {
-			t.Errorf("--port-base %s: exit %d, %s", base, r.code, r.err)
+		if r := pawl(t, nil, "dev", "--port-base", base); r.Code != command.ExitUsage || !strings.Contains(r.Err, "--port-base") {
+			t.Errorf("--port-base %s: exit %d, %s", base, r.Code, r.Err)
 		}
 	}
 }
@@ -119,10 +122,10 @@ func TestDev_Real_HasItsOwnState(t *testing.T) {
 	if err := os.Mkdir(realState, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(realState, "pawl.yaml"), "of somebody else")
+	commandtest.Write(t, filepath.Join(realState, "pawl.yaml"), "of somebody else")
 	r := pawl(t, nil, "dev", "--config", "own.yaml", "--real")
-	if r.code != exitFailed || !strings.Contains(r.err, realState+" holds a pawl.yaml") {
-		t.Errorf("exit %d, %s; want the state in %s", r.code, r.err, realState)
+	if r.Code != command.ExitFailed || !strings.Contains(r.Err, realState+" holds a pawl.yaml") {
+		t.Errorf("exit %d, %s; want the state in %s", r.Code, r.Err, realState)
 	}
 }
 
@@ -163,12 +166,12 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 			}
 		}
 		r := pawl(t, nil, args...)
-		if r.code != 1 || strings.Count(r.err, "\n") != 1 {
-			t.Errorf("%s: exit %d, stderr %q; want 1 and one sentence", name, r.code, r.err)
+		if r.Code != 1 || strings.Count(r.Err, "\n") != 1 {
+			t.Errorf("%s: exit %d, stderr %q; want 1 and one sentence", name, r.Code, r.Err)
 		}
 		for _, word := range c.named {
-			if !strings.Contains(r.err, word) {
-				t.Errorf("%s: %q does not name %s", name, r.err, word)
+			if !strings.Contains(r.Err, word) {
+				t.Errorf("%s: %q does not name %s", name, r.Err, word)
 			}
 		}
 	}
@@ -179,7 +182,7 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
-	conn := connect(t, dsn)
+	conn := commandtest.Connect(t, dsn)
 	if _, err := conn.Exec(t.Context(), `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status) values
 		(gen_random_uuid(), 's', 'stripe', 'test', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processing')`); err != nil {
 		t.Fatal(err)
@@ -202,7 +205,7 @@ func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	var told strings.Builder
-	a := &app{stdio: stdio{out: io.Discard, err: &told}}
+	a := &command.App{Printer: output.Printer{Out: io.Discard}, Err: &told}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	event, err := showEffects(ctx, a, &process.Node{Pool: pool}, "evt_1", time.Now())

@@ -22,6 +22,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/schematest"
 	"github.com/pawlhq/pawl/workflows"
@@ -37,12 +39,12 @@ func TestDocs_Commands_AreUnderstood(t *testing.T) {
 	found := 0
 	for page, content := range pages(t) {
 		for _, line := range shellLines(content) {
-			args, ok := pawlArguments(line)
+			args, ok := commandtest.Arguments(line)
 			if !ok {
 				continue
 			}
 			found++
-			if err := understood(args); err != nil {
+			if err := commandtest.Understood(program(), args); err != nil {
 				t.Errorf("%s: %s: %v", page, line, err)
 			}
 		}
@@ -57,10 +59,10 @@ func TestDocs_Commands_WrongOnesCaught(t *testing.T) {
 	for _, line := range []string{
 		"pawl event list", "pawl send --sauce stripe", "go run ./cmd/pawl events shows evt_1", "pawl events show", "pawl dev now",
 	} {
-		args, ok := pawlArguments(line)
+		args, ok := commandtest.Arguments(line)
 		if !ok {
 			t.Errorf("%q is not taken for a pawl command", line)
-		} else if understood(args) == nil {
+		} else if commandtest.Understood(program(), args) == nil {
 			t.Errorf("%q is taken for a good command", line)
 		}
 	}
@@ -93,7 +95,7 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if held := read(t, file); held != b.String() {
+	if held := commandtest.Read(t, file); held != b.String() {
 		t.Error("docs/commands.md differs from the commands: run go test ./cmd/pawl -run TestDocs_CommandReference -update")
 	}
 }
@@ -102,7 +104,7 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 // types: go test ./cmd/pawl -run TestDocs_Flows -update
 func TestDocs_Flows_AreFresh(t *testing.T) {
 	t.Parallel()
-	file, effects := filepath.Join(repository, "docs", "billing", "events.md"), read(t, filepath.Join(repository, "docs", "effects.md"))
+	file, effects := filepath.Join(repository, "docs", "billing", "events.md"), commandtest.Read(t, filepath.Join(repository, "docs", "effects.md"))
 	var b strings.Builder
 	b.WriteString("| Flow | Action | Events |\n|---|---|---|\n")
 	for _, f := range workflows.Flows() {
@@ -150,14 +152,14 @@ func TestDocs_Reviews_AreFresh(t *testing.T) {
 // fresh compares the text between two marks in a file with the generated text; with -update it writes it.
 func fresh(t *testing.T, file, begin, end, generated string) {
 	t.Helper()
-	before, rest, found := strings.Cut(read(t, file), begin)
+	before, rest, found := strings.Cut(commandtest.Read(t, file), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
 		t.Fatalf("%s has no place between %q and %q", file, begin, end)
 	}
 	if want := before + begin + generated + end + after; *update {
-		write(t, file, want)
-	} else if read(t, file) != want {
+		commandtest.Write(t, file, want)
+	} else if commandtest.Read(t, file) != want {
 		t.Errorf("%s differs from the code: run go test ./cmd/pawl -run TestDocs -update", file)
 	}
 }
@@ -168,7 +170,7 @@ func TestDocs_Queries_AreUnderstood(t *testing.T) {
 	found := 0
 	for page, content := range pages(t) {
 		for _, line := range shellLines(content) {
-			fields := quoted(line)
+			fields := commandtest.Words(line)
 			if len(fields) != 4 || fields[0] != "psql" || fields[2] != "-c" {
 				if strings.Contains(line, "psql") {
 					t.Errorf("%s: %s: the reader of this test does not understand it", page, line)
@@ -203,7 +205,7 @@ func TestDocs_Data_ColumnsAreThoseOfTheViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := map[string][]string{}
-	for line := range strings.Lines(read(t, filepath.Join(repository, "docs", "data.md"))) {
+	for line := range strings.Lines(commandtest.Read(t, filepath.Join(repository, "docs", "data.md"))) {
 		if name, found := strings.CutPrefix(line, "## "); found {
 			view = strings.TrimSpace(name)
 		} else if m := regexp.MustCompile("^\\| `(\\w+)` \\|").FindStringSubmatch(line); m != nil {
@@ -231,7 +233,7 @@ func TestDocs_Answers_AreThoseGiven(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, name := range regexp.MustCompile(`http\.(Status[A-Z]\w+)`).FindAllStringSubmatch(read(t, file), -1) {
+		for _, name := range regexp.MustCompile(`http\.(Status[A-Z]\w+)`).FindAllStringSubmatch(commandtest.Read(t, file), -1) {
 			given[codes[name[1]]] = name[1]
 		}
 	}
@@ -239,7 +241,7 @@ func TestDocs_Answers_AreThoseGiven(t *testing.T) {
 		t.Fatalf("found only the answers %v", given)
 	}
 	told := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ((?:\d{3}[^|]*))\|`).FindAllStringSubmatch(read(t, filepath.Join(repository, "docs", "intake.md")), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ((?:\d{3}[^|]*))\|`).FindAllStringSubmatch(commandtest.Read(t, filepath.Join(repository, "docs", "intake.md")), -1) {
 		for _, code := range regexp.MustCompile(`\d{3}`).FindAllString(row[1], -1) {
 			told[code] = true
 		}
@@ -261,17 +263,17 @@ func TestDocs_Configurations_AreFine(t *testing.T) {
 				continue // an excerpt
 			}
 			found++
-			s := stack{filepath.Join(t.TempDir(), "pawl.yaml"), map[string]string{"DATABASE_URL": "postgres://localhost/pawl"}}
+			s := commandtest.Stack{Program: program(), File: filepath.Join(t.TempDir(), "pawl.yaml"), Env: map[string]string{"DATABASE_URL": "postgres://localhost/pawl"}}
 			for _, ref := range regexp.MustCompile(`(env|file):([\w./-]+)`).FindAllStringSubmatch(m[1], -1) {
 				if ref[1] == "env" {
-					s.env[ref[2]] = testSecret
+					s.Env[ref[2]] = commandtest.Secret
 				} else {
-					write(t, filepath.Join(filepath.Dir(s.file), ref[2]), testSecret)
+					commandtest.Write(t, filepath.Join(filepath.Dir(s.File), ref[2]), commandtest.Secret)
 				}
 			}
-			write(t, s.file, m[1])
-			if r := s.pawl(t, "config", "check"); r.code != 0 {
-				t.Errorf("%s: exit %d for the configuration\n%s\n%s", page, r.code, m[1], r.out)
+			commandtest.Write(t, s.File, m[1])
+			if r := s.Pawl(t, "config", "check"); r.Code != 0 {
+				t.Errorf("%s: exit %d for the configuration\n%s\n%s", page, r.Code, m[1], r.Out)
 			}
 		}
 	}
@@ -283,7 +285,7 @@ func TestDocs_Configurations_AreFine(t *testing.T) {
 // The reference contains every setting of database connections, with its reason.
 func TestDocs_DatabaseBounds_AreThoseSet(t *testing.T) {
 	t.Parallel()
-	page := read(t, filepath.Join(repository, "docs", "configuration.md"))
+	page := commandtest.Read(t, filepath.Join(repository, "docs", "configuration.md"))
 	for _, settings := range []schema.Settings{schema.Bounds, schema.Handling} {
 		for name, value := range settings {
 			if want := "`" + name + "=" + value + "`"; !strings.Contains(page, want) {
@@ -304,7 +306,7 @@ var boundKeys = []string{
 func TestDocs_Bounds_AreExplained(t *testing.T) {
 	t.Parallel()
 	explained := map[string]bool{}
-	for line := range strings.Lines(read(t, filepath.Join(repository, "docs", "bounds.md"))) {
+	for line := range strings.Lines(commandtest.Read(t, filepath.Join(repository, "docs", "bounds.md"))) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) < 2 || !strings.Contains(cells[0], "`") {
 			continue
@@ -316,7 +318,7 @@ func TestDocs_Bounds_AreExplained(t *testing.T) {
 			explained[strings.Trim(name, "`")] = true
 		}
 	}
-	keys := regexp.MustCompile("(?m)^\\| `([a-zA-Z_.\\[\\]]+)` \\|").FindAllStringSubmatch(read(t, filepath.Join(repository, "docs", "configuration.md")), -1)
+	keys := regexp.MustCompile("(?m)^\\| `([a-zA-Z_.\\[\\]]+)` \\|").FindAllStringSubmatch(commandtest.Read(t, filepath.Join(repository, "docs", "configuration.md")), -1)
 	if len(keys) < 100 {
 		t.Fatalf("read only %d keys of the configuration", len(keys))
 	}
@@ -350,7 +352,7 @@ func TestDocs_Tests_Exist(t *testing.T) {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		for _, m := range declared.FindAllStringSubmatch(read(t, path), -1) {
+		for _, m := range declared.FindAllStringSubmatch(commandtest.Read(t, path), -1) {
 			there[m[1]] = true
 		}
 		return nil
@@ -375,7 +377,7 @@ func TestDocs_Tests_Exist(t *testing.T) {
 func TestDocs_ThreatModel_EachRowHeld(t *testing.T) {
 	t.Parallel()
 	rows := 0
-	for line := range strings.Lines(read(t, filepath.Join(repository, "docs", "threat-model.md"))) {
+	for line := range strings.Lines(commandtest.Read(t, filepath.Join(repository, "docs", "threat-model.md"))) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) != 4 || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| Attacker |") {
 			continue
@@ -394,7 +396,7 @@ func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	t.Parallel()
 	registered := instruments(t)
 	documented := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(pawl_[a-z_]+)`").FindAllStringSubmatch(read(t, filepath.Join(repository, "docs", "metrics.md")), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(pawl_[a-z_]+)`").FindAllStringSubmatch(commandtest.Read(t, filepath.Join(repository, "docs", "metrics.md")), -1) {
 		documented[m[1]] = true
 	}
 	if len(registered) < 8 {
@@ -421,7 +423,7 @@ func TestDeploy_Dashboard_MetricsExist(t *testing.T) {
 			Targets                  []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "grafana", "pawl.json"))), &dashboard); err != nil {
+	if err := json.Unmarshal([]byte(commandtest.Read(t, filepath.Join(repository, "deploy", "grafana", "pawl.json"))), &dashboard); err != nil {
 		t.Fatal(err)
 	}
 	registered, asked := instruments(t), 0
@@ -455,14 +457,14 @@ func TestDeploy_Alerts_MetricsAndRunbooksExist(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(repository, "deploy", "alerts", "pawl.yaml"))), &rules); err != nil {
+	if err := yaml.Unmarshal([]byte(commandtest.Read(t, filepath.Join(repository, "deploy", "alerts", "pawl.yaml"))), &rules); err != nil {
 		t.Fatal(err)
 	}
 	if len(rules.Groups) == 0 || len(rules.Groups[0].Rules) < 5 {
 		t.Fatalf("read only %+v", rules)
 	}
-	tests := read(t, filepath.Join(repository, "deploy", "alerts", "testdata", "pawl.yaml")) +
-		read(t, filepath.Join(repository, "deploy", "alerts", "testdata", "days.yaml"))
+	tests := commandtest.Read(t, filepath.Join(repository, "deploy", "alerts", "testdata", "pawl.yaml")) +
+		commandtest.Read(t, filepath.Join(repository, "deploy", "alerts", "testdata", "days.yaml"))
 	registered := instruments(t)
 	for _, rule := range rules.Groups[0].Rules {
 		used := regexp.MustCompile(`pawl_[a-z_]+`).FindAllString(rule.Expr, -1)
@@ -505,7 +507,7 @@ func TestDocs_Links_LeadSomewhere(t *testing.T) {
 			}
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which is not there", page, m[1])
-			} else if m[2] != "" && !slices.Contains(anchors(read(t, target)), m[2]) {
+			} else if m[2] != "" && !slices.Contains(anchors(commandtest.Read(t, target)), m[2]) {
 				t.Errorf("%s links to %s#%s: no such heading", page, m[1], m[2])
 			}
 		}
@@ -535,7 +537,7 @@ func TestDocs_Paths_Exist(t *testing.T) {
 	}
 }
 
-func tree() *cobra.Command { return (&app{}).root(new(bool)) }
+func tree() *cobra.Command { return program().Root(&command.App{}, new(bool)) }
 
 func walk(c *cobra.Command, each func(*cobra.Command)) {
 	each(c)
@@ -558,19 +560,10 @@ func pages(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			all[file] = read(t, file)
+			all[file] = commandtest.Read(t, file)
 		}
 	}
 	return all
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
 }
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh(?: [^\n]*)?\n(.*?)^```")
@@ -582,52 +575,6 @@ func shellLines(content string) []string {
 		lines = append(lines, strings.Split(strings.ReplaceAll(m[1], "\\\n", " "), "\n")...)
 	}
 	return lines
-}
-
-// pawlArguments returns the arguments of a call of pawl, and false for any other line.
-func pawlArguments(line string) ([]string, bool) {
-	line, _, _ = strings.Cut(line, " #")
-	line, _, _ = strings.Cut(line, " | ")
-	line, _, _ = strings.Cut(line, " > ")
-	fields := quoted(line)
-	switch {
-	case len(fields) > 0 && fields[0] == "pawl":
-		return fields[1:], true
-	case len(fields) > 2 && fields[0] == "go" && fields[1] == "run" && fields[2] == "./cmd/pawl":
-		return fields[3:], true
-	}
-	return nil, false
-}
-
-// quoted splits a line into words like a shell, as far as the pages need it.
-func quoted(line string) []string {
-	var words []string
-	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
-		words = append(words, m[1]+m[2]+m[3])
-	}
-	return words
-}
-
-// understood parses a call as cobra would, without running it.
-func understood(args []string) error {
-	command, rest, err := tree().Find(args)
-	if err != nil {
-		return err
-	}
-	if command.Hidden {
-		return fmt.Errorf("%s is retired", command.CommandPath())
-	}
-	command.InitDefaultHelpFlag()
-	if err := command.ParseFlags(rest); err != nil {
-		return err
-	}
-	if help, _ := command.Flags().GetBool("help"); help {
-		return nil
-	}
-	if command.HasSubCommands() && command.Long == "" {
-		return fmt.Errorf("%s is no command by itself", command.CommandPath())
-	}
-	return command.ValidateArgs(command.Flags().Args())
 }
 
 // instruments returns the names of pawl's metrics on /metrics, read from the calls that register them.
@@ -717,14 +664,4 @@ func isSeconds(option *ast.CallExpr) bool {
 	}
 	unit, ok := option.Args[0].(*ast.BasicLit)
 	return ok && unit.Value == `"s"`
-}
-
-func write(t *testing.T, file, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

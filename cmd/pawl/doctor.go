@@ -6,15 +6,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/doctor"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 )
 
-func doctorCommand(a *app) *cobra.Command {
+func doctorCommand(a *command.App) *cobra.Command {
 	d := doctor.Doctor{Providers: providers()}
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Examine everything that pawl relies on, and say what to do about it", Args: noArgument,
+		Use: "doctor", Short: "Examine everything that pawl relies on, and say what to do about it",
+		Args: command.NoArgument,
 		Long: `Examine everything that pawl relies on, and say what to do about it: the database (role, migrations, what a crash
 would cost, size, transactions, connections), Temporal (namespace, retention, search attributes, workers), the sinks'
 breakers, the clock, the sources' secrets, and their endpoints as Stripe knows them.
@@ -25,14 +27,14 @@ Run it as a worker's role, or whoever operates pawl. The exit code is 1 where so
 			if err != nil {
 				return err
 			}
-			return emit(a, found, writeFindings)
+			return command.Emit(a, found, writeFindings)
 		},
 	}
 	return cmd
 }
 
-func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report, err error) {
-	if d.Config, err = a.config(); err != nil {
+func examineAll(ctx context.Context, a *command.App, d *doctor.Doctor) (_ *doctor.Report, err error) {
+	if d.Config, err = a.Load(); err != nil {
 		return nil, err
 	}
 	if d.Pool, err = process.OpenPool(ctx, d.Config, schema.Asking, process.CommandConns); err != nil {
@@ -40,17 +42,17 @@ func examineAll(ctx context.Context, a *app, d *doctor.Doctor) (_ *doctor.Report
 	}
 	// Closing a pool waits for connections, which a server that has stopped never answers.
 	defer func() { go d.Pool.Close() }()
-	node, err := process.New(ctx, d.Config, providers(), a.log)
+	node, err := process.New(ctx, d.Config, providers(), a.Log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { go node.Close() }()
-	d.File, d.Temporal, d.Rules = a.configFile, node.Temporal, process.BillingPolicy(d.Config)
+	d.File, d.Temporal, d.Rules = a.ConfigFile, node.Temporal, process.BillingPolicy(d.Config)
 	return d.Examine(ctx), nil
 }
 
 // writeFindings writes a line for each finding, followed by the recommended action if there is one.
-func writeFindings(a *app, r *doctor.Report) {
+func writeFindings(a *command.App, r *doctor.Report) {
 	rows, counts := [][]string{}, map[doctor.Level]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++
@@ -60,6 +62,6 @@ func writeFindings(a *app, r *doctor.Report) {
 		}
 	}
 	a.Table(rows)
-	fmt.Fprintf(a.out, "\n%d ok, %d to know, %d failed\n", counts[doctor.OK], counts[doctor.Warn],
+	fmt.Fprintf(a.Out, "\n%d ok, %d to know, %d failed\n", counts[doctor.OK], counts[doctor.Warn],
 		counts[doctor.Fail])
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/doctor"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
@@ -25,33 +26,30 @@ func finding(t *testing.T, found []doctor.Finding, area, check string) doctor.Fi
 }
 
 // examined runs doctor on the stack.
-func (s stack) examined(t *testing.T, args ...string) (found []doctor.Finding, ok bool) {
+func examined(t *testing.T, s commandtest.Stack, args ...string) (found []doctor.Finding, ok bool) {
 	t.Helper()
-	r := s.pawl(t, append([]string{"doctor", "--json"}, args...)...)
-	result := decode[doctor.Report](t, r)
-	if (r.code == 0) != result.OK {
-		t.Errorf("exit %d, ok %t", r.code, result.OK)
+	r := s.Pawl(t, append([]string{"doctor", "--json"}, args...)...)
+	result := commandtest.Decode[doctor.Report](t, r)
+	if (r.Code == 0) != result.OK {
+		t.Errorf("exit %d, ok %t", r.Code, result.OK)
 	}
 	for _, f := range result.Findings {
 		if (f.Level == doctor.OK) != (f.Do == "") {
 			t.Errorf("%+v: an action is required exactly if the finding is not ok", f)
 		}
-		if strings.Contains(f.Found+f.Do, testSecret) {
+		if strings.Contains(f.Found+f.Do, commandtest.Secret) {
 			t.Errorf("%+v shows a secret", f)
 		}
 	}
 	return result.Findings, result.OK
 }
 
-// away is an address without a Temporal server.
-const away = "127.0.0.1:1"
-
 // Temporal is down, and the database works: each has its own line, and neither check waits for the other.
 func TestDoctor_TemporalAway_Said(t *testing.T) {
 	t.Parallel()
-	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).at(t, away)
+	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).At(t, commandtest.Away)
 	begin := time.Now()
-	found, ok := s.examined(t)
+	found, ok := examined(t, s)
 	if took := time.Since(begin); took > doctor.Within+5*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -66,21 +64,13 @@ func TestDoctor_TemporalAway_Said(t *testing.T) {
 	if f := finding(t, found, "sinks", "finance"); f.Found != "in; no token is set" {
 		t.Errorf("%+v, want the sink in", f)
 	}
-	r := s.pawl(t, "doctor")
-	if r.code != exitFailed || !strings.Contains(r.out, "→ check TEMPORAL_ADDRESS") || !strings.HasSuffix(r.out, " failed\n") {
-		t.Errorf("exit %d, screen:\n%s%s", r.code, r.out, r.err)
+	r := s.Pawl(t, "doctor")
+	if r.Code != command.ExitFailed || !strings.Contains(r.Out, "→ check TEMPORAL_ADDRESS") || !strings.HasSuffix(r.Out, " failed\n") {
+		t.Errorf("exit %d, screen:\n%s%s", r.Code, r.Out, r.Err)
 	}
 }
 
 // at returns the stack with a Temporal at this address.
-func (s stack) at(t *testing.T, address string) stack {
-	t.Helper()
-	file := strings.TrimSuffix(s.file, "pawl.yaml") + "temporal.toml"
-	write(t, file, fmt.Sprintf("[profile.default]\naddress = %q\n", address))
-	write(t, s.file, read(t, s.file)+"\ntemporal: {config_file: temporal.toml}\n")
-	return s
-}
-
 // A server that accepts connections and never responds does not block the command.
 func TestDoctor_NothingAnswers_BoundedAndSaid(t *testing.T) {
 	t.Parallel()
@@ -89,9 +79,9 @@ func TestDoctor_NothingAnswers_BoundedAndSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
-	s := setup(t, "postgres://pawl@"+silent.Addr().String()+"/pawl?sslmode=disable", map[string]string{"stripe": "stripe"}).at(t, silent.Addr().String())
+	s := setup(t, "postgres://pawl@"+silent.Addr().String()+"/pawl?sslmode=disable", map[string]string{"stripe": "stripe"}).At(t, silent.Addr().String())
 	begin := time.Now()
-	found, ok := s.examined(t)
+	found, ok := examined(t, s)
 	if took := time.Since(begin); ok || took > doctor.Within+10*time.Second {
 		t.Errorf("ok %t after %s", ok, took)
 	}
@@ -121,13 +111,13 @@ func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := schematest.NewDSN(t)
-			conn := connect(t, dsn)
+			conn := commandtest.Connect(t, dsn)
 			for _, sql := range c.fault {
 				if _, err := conn.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
 				}
 			}
-			found, _ := setup(t, dsn, map[string]string{"stripe": "stripe"}).at(t, away).examined(t)
+			found, _ := examined(t, setup(t, dsn, map[string]string{"stripe": "stripe"}).At(t, commandtest.Away))
 			if f := finding(t, found, "database", c.check); f.Level != c.level || !strings.Contains(f.Found, c.found) || !strings.Contains(f.Do, c.does) {
 				t.Errorf("%+v, want %s, %q and %q", f, c.level, c.found, c.does)
 			}
@@ -155,15 +145,15 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 			}))
 			t.Cleanup(api.Close)
 			dsn := schematest.NewDSN(t)
-			s := setup(t, dsn, map[string]string{"billing": "stripe"}).at(t, away).with("KEY", "rk_live_1")
-			write(t, s.file, strings.Replace(read(t, s.file), "mode: live", "mode: live, api_key: 'env:KEY', api_url: '"+api.URL+"'", 1))
-			if _, err := connect(t, dsn).Exec(t.Context(), `insert into breakers (sink, open, since, reason, probes, probe_at) values ('finance', true, now(), 'f.test answered 503', 4, now())`); err != nil {
+			s := setup(t, dsn, map[string]string{"billing": "stripe"}).At(t, commandtest.Away).With("KEY", "rk_live_1")
+			commandtest.Write(t, s.File, strings.Replace(commandtest.Read(t, s.File), "mode: live", "mode: live, api_key: 'env:KEY', api_url: '"+api.URL+"'", 1))
+			if _, err := commandtest.Connect(t, dsn).Exec(t.Context(), `insert into breakers (sink, open, since, reason, probes, probe_at) values ('finance', true, now(), 'f.test answered 503', 4, now())`); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := connect(t, dsn).Exec(t.Context(), `insert into pauses (kind, name, who, why) values ('sink', 'email', 'ada', 'it moves'), ('source', 'billing', 'bob', 'audit')`); err != nil {
+			if _, err := commandtest.Connect(t, dsn).Exec(t.Context(), `insert into pauses (kind, name, who, why) values ('sink', 'email', 'ada', 'it moves'), ('source', 'billing', 'bob', 'audit')`); err != nil {
 				t.Fatal(err)
 			}
-			found, _ := s.examined(t)
+			found, _ := examined(t, s)
 			if f := finding(t, found, "sinks", "email"); f.Level != doctor.Warn || !strings.Contains(f.Found, "by ada: it moves") || !strings.Contains(f.Do, "`pawl sinks resume email --reason REASON`") {
 				t.Errorf("%+v, want it paused", f)
 			}
@@ -190,11 +180,11 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
-	s := setup(t, dsn, map[string]string{"stripe": "stripe", "github": "github"}).at(t, away)
-	if _, err := connect(t, dsn).Exec(t.Context(), `insert into source_counts values ('stripe', 'admitted', 'secret-1', now(), 3, now())`); err != nil {
+	s := setup(t, dsn, map[string]string{"stripe": "stripe", "github": "github"}).At(t, commandtest.Away)
+	if _, err := commandtest.Connect(t, dsn).Exec(t.Context(), `insert into source_counts values ('stripe', 'admitted', 'secret-1', now(), 3, now())`); err != nil {
 		t.Fatal(err)
 	}
-	found, _ := s.examined(t)
+	found, _ := examined(t, s)
 	if f := finding(t, found, "secrets", "stripe secret-1"); f.Level != doctor.OK {
 		t.Errorf("%+v, want it in use", f)
 	}
@@ -202,3 +192,34 @@ func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 		t.Errorf("%+v, want a finding", f)
 	}
 }
+
+// doctor reports the endpoint at Stripe: the fault, the action to take, and the period in which it was disabled.
+func TestDoctor_Endpoint_Said(t *testing.T) {
+	t.Parallel()
+	s, dsn := commandtest.Sandbox(t, program(), "billing")
+	f := finding(t, first(examined(t, s.At(t, commandtest.Away))), "endpoint", "billing")
+	if f.Level != doctor.Warn || f.Found != "no endpoint of this account has a URL that ends in /hooks/billing" {
+		t.Errorf("%+v", f)
+	}
+	conn := commandtest.Connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `insert into endpoints (source, looked_at, off_since, off_until, findings) values ('billing', now(), now() - interval '1 day', now(), '[]')`); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Pawl(t, "doctor"); !strings.Contains(r.Out, "it was off until ") || !strings.Contains(r.Out, "`pawl events backfill billing --from ") {
+		t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+	if _, err := conn.Exec(t.Context(), `update endpoints set findings = '[{"kind":"unsent","message":"it sends nothing","found_at":"2026-11-20T08:00:00Z"}]'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `insert into source_failures values ('billing', 3, now() - interval '7 days', now())`); err != nil {
+		t.Fatal(err)
+	}
+	if f := finding(t, first(examined(t, s)), "answers", "billing"); f.Level != doctor.Fail || !strings.Contains(f.Found, "at least 3 deliveries in a row") {
+		t.Errorf("%+v", f)
+	}
+	if r := s.Pawl(t, "status"); !strings.Contains(r.Out, "it sends nothing") || !strings.Contains(r.Out, "at least 3 deliveries in a row") {
+		t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
@@ -21,13 +22,14 @@ import (
 // readyWithin bounds a request. A process answers within a second, even if it is not ready.
 const readyWithin = 3 * time.Second
 
-func healthcheckCommand(a *app) *cobra.Command {
+func healthcheckCommand(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "healthcheck [ingress | worker]",
 		Short: "Check whether the processes of this configuration are ready",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(process.Kinds(), process.Kind(args[0])) {
-				return usagef("%[1]q: healthcheck takes ingress, worker, or no name for both", strings.Join(args, " "))
+				return command.Usagef("%[1]q: healthcheck takes ingress, worker, or no name for both",
+					strings.Join(args, " "))
 			}
 			return nil
 		},
@@ -35,7 +37,7 @@ func healthcheckCommand(a *app) *cobra.Command {
 process is ready, 1 if one is not ready or none runs. With a name, the named process must run. Use it as the health check
 of an image without a shell. The output has the response time and the state of each part of a process.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := a.config()
+			cfg, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -47,7 +49,7 @@ of an image without a shell. The output has the response time and the state of e
 			if err != nil {
 				return err
 			}
-			return emit(a, readiness{Ready: true, Processes: answered}, writeReadiness)
+			return command.Emit(a, readiness{Ready: true, Processes: answered}, writeReadiness)
 		},
 	}
 }
@@ -58,9 +60,9 @@ type readiness struct {
 	Processes []readyProcess `json:"processes"`
 }
 
-func writeReadiness(a *app, r readiness) {
+func writeReadiness(a *command.App, r readiness) {
 	for _, p := range r.Processes {
-		fmt.Fprintln(a.out, strings.Join(append([]string{string(p.Name) + " is ready"}, p.Parts...), "\n  "))
+		fmt.Fprintln(a.Out, strings.Join(append([]string{string(p.Name) + " is ready"}, p.Parts...), "\n  "))
 	}
 }
 

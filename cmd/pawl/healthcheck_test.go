@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -20,7 +22,7 @@ func TestReady(t *testing.T) {
 		name   string
 		answer int
 		code   int
-	}{{"ready", http.StatusOK, 0}, {"not ready", http.StatusServiceUnavailable, exitFailed}} {
+	}{{"ready", http.StatusOK, 0}, {"not ready", http.StatusServiceUnavailable, command.ExitFailed}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,19 +36,19 @@ func TestReady(t *testing.T) {
 			s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
 			listenOn(t, s, strings.TrimPrefix(server.URL, "http://"), schematest.FreeAddr(t))
 			for _, args := range [][]string{{"healthcheck"}, {"healthcheck", "ingress"}} {
-				r := s.pawl(t, args...)
-				if r.code != tt.code {
-					t.Errorf("%v: exit %d, want %d; stderr %q", args, r.code, tt.code, r.err)
+				r := s.Pawl(t, args...)
+				if r.Code != tt.code {
+					t.Errorf("%v: exit %d, want %d; stderr %q", args, r.Code, tt.code, r.Err)
 				}
-				if tt.code != 0 && (!strings.Contains(r.err, "not ready: the database sleeps; webhooks: 701ms") || strings.Count(r.err, "\n") != 1) {
-					t.Errorf("%v: stderr %q does not give the reason and the part, in one line", args, r.err)
+				if tt.code != 0 && (!strings.Contains(r.Err, "not ready: the database sleeps; webhooks: 701ms") || strings.Count(r.Err, "\n") != 1) {
+					t.Errorf("%v: stderr %q does not give the reason and the part, in one line", args, r.Err)
 				}
-				if tt.code == 0 && r.out != "ingress is ready\n  webhooks: 701ms: the database sleeps\n" {
-					t.Errorf("%v: stdout %q does not contain the state of the parts", args, r.out)
+				if tt.code == 0 && r.Out != "ingress is ready\n  webhooks: 701ms: the database sleeps\n" {
+					t.Errorf("%v: stdout %q does not contain the state of the parts", args, r.Out)
 				}
 			}
-			if r := s.pawl(t, "healthcheck", "worker"); r.code != exitFailed || !strings.Contains(r.err, "ops.worker") || strings.Contains(r.err, "ops.ingress") {
-				t.Errorf("the worker, which does not run: exit %d, stderr %q; want 1 and the key of its address", r.code, r.err)
+			if r := s.Pawl(t, "healthcheck", "worker"); r.Code != command.ExitFailed || !strings.Contains(r.Err, "ops.worker") || strings.Contains(r.Err, "ops.ingress") {
+				t.Errorf("the worker, which does not run: exit %d, stderr %q; want 1 and the key of its address", r.Code, r.Err)
 			}
 		})
 	}
@@ -69,9 +71,9 @@ func TestReady_BothRun_BothAsked(t *testing.T) {
 	} {
 		s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
 		listenOn(t, s, addrs[0], addrs[1])
-		r := s.pawl(t, "healthcheck")
-		if r.code != want || want == 0 && r.out != "ingress is ready\nworker is ready\n" || want == 1 && !strings.Contains(r.err, "worker (ops.worker)") {
-			t.Errorf("exit %d, stdout %q, stderr %q; want %d", r.code, r.out, r.err, want)
+		r := s.Pawl(t, "healthcheck")
+		if r.Code != want || want == 0 && r.Out != "ingress is ready\nworker is ready\n" || want == 1 && !strings.Contains(r.Err, "worker (ops.worker)") {
+			t.Errorf("exit %d, stdout %q, stderr %q; want %d", r.Code, r.Out, r.Err, want)
 		}
 	}
 }
@@ -81,19 +83,19 @@ func TestReady_IngressAndWorkerOfOneFile_BothThere(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
 	temporal := filepath.Join(t.TempDir(), "temporal.toml")
-	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
-	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\ningress: {listen: '"+schematest.FreeAddr(t)+"'}\n")
+	commandtest.Write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
+	commandtest.Write(t, s.File, commandtest.Read(t, s.File)+"temporal: {config_file: '"+temporal+"'}\ningress: {listen: '"+schematest.FreeAddr(t)+"'}\n")
 	listenOn(t, s, schematest.FreeAddr(t), schematest.FreeAddr(t))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 2)
-	for _, command := range []string{"ingress", "worker"} {
+	for _, name := range []string{"ingress", "worker"} {
 		go func() {
-			ended <- run(ctx, []string{"--config", s.file, command}, stdio{strings.NewReader(""), io.Discard, io.Discard}, s.variable)
+			ended <- program().Run(ctx, []string{"--config", s.File, name}, command.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, s.Variable)
 		}()
 	}
 	until(t, "both are ready", func() bool {
-		r := s.pawl(t, "healthcheck")
-		return r.code == 0 && strings.Contains(r.out, "ingress is ready\n  webhooks: ") && strings.Contains(r.out, "worker is ready\n  effects: ")
+		r := s.Pawl(t, "healthcheck")
+		return r.Code == 0 && strings.Contains(r.Out, "ingress is ready\n  webhooks: ") && strings.Contains(r.Out, "worker is ready\n  effects: ")
 	})
 	stop()
 	for range 2 {
@@ -107,8 +109,8 @@ func TestReady_NothingListens_ExitOne(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
 	listenOn(t, s, schematest.FreeAddr(t), schematest.FreeAddr(t))
-	if r := s.pawl(t, "healthcheck"); r.code != exitFailed || !strings.Contains(r.err, "ops.ingress") || !strings.Contains(r.err, "ops.worker") {
-		t.Errorf("exit %d, stderr %q; want 1 and the keys of the addresses", r.code, r.err)
+	if r := s.Pawl(t, "healthcheck"); r.Code != command.ExitFailed || !strings.Contains(r.Err, "ops.ingress") || !strings.Contains(r.Err, "ops.worker") {
+		t.Errorf("exit %d, stderr %q; want 1 and the keys of the addresses", r.Code, r.Err)
 	}
 }
 
@@ -128,9 +130,9 @@ func TestReadyURL_EveryAddress_AskedByLoopback(t *testing.T) {
 }
 
 // listenOn sets ops in the stack's configuration.
-func listenOn(t *testing.T, s stack, ingress, worker string) {
+func listenOn(t *testing.T, s commandtest.Stack, ingress, worker string) {
 	t.Helper()
-	f, err := os.OpenFile(s.file, os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(s.File, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,14 +150,14 @@ func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
 	webhooks, health, temporal := schematest.FreeAddr(t), schematest.FreeAddr(t), filepath.Join(t.TempDir(), "temporal.toml")
-	write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
-	write(t, s.file, read(t, s.file)+"temporal: {config_file: '"+temporal+"'}\nops: {ingress: '"+health+"'}\n"+
+	commandtest.Write(t, temporal, "[profile.default]\naddress = \"127.0.0.1:1\"\n")
+	commandtest.Write(t, s.File, commandtest.Read(t, s.File)+"temporal: {config_file: '"+temporal+"'}\nops: {ingress: '"+health+"'}\n"+
 		"ingress: {listen: '"+webhooks+"', shutdown_delay: 6s}\n")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"--config", s.file, "ingress"}, stdio{strings.NewReader(""), io.Discard, io.Discard}, s.variable)
+		ended <- program().Run(ctx, []string{"--config", s.File, "ingress"}, command.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, s.Variable)
 	}()
 	ready := func() int {
 		resp, err := http.Get("http://" + health + "/readyz")
@@ -168,8 +170,8 @@ func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 	until(t, "it is ready", func() bool { return ready() == http.StatusOK })
 	stop()
 	until(t, "it is not ready because it is being stopped", func() bool { return ready() == http.StatusServiceUnavailable })
-	if r := s.pawl(t, "send", "--source", "stripe", "--type", "invoice.paid"); r.code != 0 {
-		t.Errorf("a delivery while it waits: exit %d, %s", r.code, r.err)
+	if r := s.Pawl(t, "send", "--source", "stripe", "--type", "invoice.paid"); r.Code != 0 {
+		t.Errorf("a delivery while it waits: exit %d, %s", r.Code, r.Err)
 	}
 	if code := <-ended; code != 0 {
 		t.Errorf("exit %d, want 0", code)

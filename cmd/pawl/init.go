@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
@@ -25,10 +26,10 @@ type initFlags struct {
 	yes          bool
 }
 
-func initCommand(a *app) *cobra.Command {
+func initCommand(a *command.App) *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
-		Use: "init", Short: "Write a configuration file", Args: noArgument,
+		Use: "init", Short: "Write a configuration file", Args: command.NoArgument,
 		Long: `Write a configuration file to --config (default pawl.yaml), with a comment for every setting. The command asks for each
 value without a flag. An empty answer accepts the default, or leaves the system out. An existing file is never
 overwritten.`,
@@ -51,12 +52,12 @@ overwritten.`,
 // defaultPrices are the prices of the sandbox: pawl send buys price_PLAN.
 const defaultPrices = "price_starter=starter,price_pro=pro"
 
-func runInit(a *app, cmd *cobra.Command, f initFlags) error {
-	if _, err := os.Stat(a.configFile); !errors.Is(err, fs.ErrNotExist) {
+func runInit(a *command.App, cmd *cobra.Command, f initFlags) error {
+	if _, err := os.Stat(a.ConfigFile); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s exists and was not changed: edit it, or write another file with --config FILE", a.configFile)
+		return fmt.Errorf("%s exists and was not changed: edit it, or write another file with --config FILE", a.ConfigFile)
 	}
 	if err := askFor(a, cmd, &f); err != nil {
 		return err
@@ -64,7 +65,7 @@ func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 	if err := f.read(); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(a.configFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(a.ConfigFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write --config: %w", err)
 	}
@@ -72,14 +73,14 @@ func runInit(a *app, cmd *cobra.Command, f initFlags) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write --config: %w", err)
 	}
-	return emit(a, map[string]string{"config": a.configFile}, func(a *app, written map[string]string) {
-		fmt.Fprintf(a.out, "wrote %s. Try it:\n  pawl dev --config %[1]s\n", written["config"])
+	return command.Emit(a, map[string]string{"config": a.ConfigFile}, func(a *command.App, written map[string]string) {
+		fmt.Fprintf(a.Out, "wrote %s. Try it:\n  pawl dev --config %[1]s\n", written["config"])
 	})
 }
 
 // askFor prompts for each value without a flag, one line each. At the end of the input it uses the defaults.
-func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
-	in := bufio.NewScanner(a.in)
+func askFor(a *command.App, cmd *cobra.Command, f *initFlags) error {
+	in := bufio.NewScanner(a.In)
 	for _, q := range []struct {
 		flag, text string
 		answer     *string
@@ -99,11 +100,11 @@ func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 			if q.def != "" {
 				def = " [" + q.def + "]"
 			}
-			fmt.Fprintf(a.err, "%s%s: ", q.text, def)
+			fmt.Fprintf(a.Err, "%s%s: ", q.text, def)
 			if in.Scan() {
 				*q.answer = strings.TrimSpace(in.Text())
 			} else {
-				fmt.Fprintln(a.err)
+				fmt.Fprintln(a.Err)
 			}
 		}
 		if *q.answer == "" {
@@ -118,15 +119,15 @@ func askFor(a *app, cmd *cobra.Command, f *initFlags) error {
 func (f *initFlags) read() error {
 	f.Mode = webhook.Mode(f.mode)
 	if f.Mode != webhook.Live && f.Mode != webhook.Test {
-		return usagef("--mode: write live or test")
+		return command.Usagef("--mode: write live or test")
 	}
 	for pair := range strings.SplitSeq(f.prices, ",") {
 		price, plan, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || !isName(price) || !isName(plan) {
-			return usagef("--prices: %q is not ID=PLAN: write, for example, %s", pair, defaultPrices)
+			return command.Usagef("--prices: %q is not ID=PLAN: write, for example, %s", pair, defaultPrices)
 		}
 		if slices.ContainsFunc(f.Prices, func(p template.InitPrice) bool { return p.Price == price }) {
-			return usagef("--prices: %s appears twice: a price has one plan", price)
+			return command.Usagef("--prices: %s appears twice: a price has one plan", price)
 		}
 		f.Prices = append(f.Prices, template.InitPrice{Price: price, Plan: plan})
 		if !slices.Contains(f.Plans, plan) {
@@ -146,9 +147,9 @@ func (f *initFlags) read() error {
 	} {
 		switch {
 		case strings.ContainsAny(answer.text, "\"\\\n\r\t"):
-			return usagef("%s: the value contains a quotation mark, a backslash or a line break", answer.flag)
+			return command.Usagef("%s: the value contains a quotation mark, a backslash or a line break", answer.flag)
 		case answer.text != "" && !answer.is(answer.text):
-			return usagef("%s: %q is %s", answer.flag, answer.text, answer.want)
+			return command.Usagef("%s: %q is %s", answer.flag, answer.text, answer.want)
 		}
 	}
 	return nil

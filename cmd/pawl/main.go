@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
 )
 
 func main() {
@@ -13,5 +15,5 @@ func main() {
 	// The first signal stops the command. A second signal ends the process if the stop hangs.
 	context.AfterFunc(ctx, stop)
 	//nolint:forbidigo // this is main
-	os.Exit(run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}, os.LookupEnv))
+	os.Exit(program().Run(ctx, os.Args[1:], command.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.LookupEnv))
 }

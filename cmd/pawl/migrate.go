@@ -8,14 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 )
 
-func migrateCommand(a *app) *cobra.Command {
+func migrateCommand(a *command.App) *cobra.Command {
 	var roles schema.Roles
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Migrate the database to the version of this binary", Args: noArgument,
+		Use: "migrate", Short: "Migrate the database to the version of this binary", Args: command.NoArgument,
 		Long: `Migrate the database to the version of this binary.
 
 Give the roles of your processes at every migration, because a new table has no grants. Each role gets the rights that its
@@ -31,26 +32,26 @@ the database.
 The roles also get the time-outs that sessions through a pooler cannot set themselves, if the migrating role has ADMIN
 OPTION on them. Direct connections to PostgreSQL set their own time-outs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.config()
+			cfg, err := a.Load()
 			if err != nil {
 				return err
 			}
 			if _, err := process.ParseDSN(cfg.Database.String(), cfg.Database.Value()); err != nil {
 				return err
 			}
-			if err = schema.Migrate(cmd.Context(), cfg.Database.Value(), a.log); err == nil {
-				err = schema.SetRoles(cmd.Context(), cfg.Database.Value(), roles, a.log)
+			if err = schema.Migrate(cmd.Context(), cfg.Database.Value(), a.Log); err == nil {
+				err = schema.SetRoles(cmd.Context(), cfg.Database.Value(), roles, a.Log)
 			}
 			if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 				// The advice follows the text of the pgx error.
 				_, advice, _ := strings.Cut(err.Error(), connect.Error())
-				return fmt.Errorf("%w%s", unreachable(cfg, connect), advice)
+				return fmt.Errorf("%w%s", command.Unreachable(cfg, connect), advice)
 			}
 			if err != nil {
 				return err
 			}
-			return emit(a, map[string]int{"version": schema.Latest()}, func(a *app, at map[string]int) {
-				fmt.Fprintf(a.out, "the database is at version %d\n", at["version"])
+			return command.Emit(a, map[string]int{"version": schema.Latest()}, func(a *command.App, at map[string]int) {
+				fmt.Fprintf(a.Out, "the database is at version %d\n", at["version"])
 			})
 		},
 	}

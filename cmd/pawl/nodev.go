@@ -6,13 +6,15 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
 )
 
 // The tag nodev leaves out `pawl dev` and `pawl send`. The image is built with it: a binary in production contains no
 // code that signs events with the secrets of a source, and no sandbox.
 
-func devCommand(*app) *cobra.Command  { return leftOut("dev") }
-func sendCommand(*app) *cobra.Command { return leftOut("send") }
+func devCommand(*command.App) *cobra.Command  { return leftOut("dev") }
+func sendCommand(*command.App) *cobra.Command { return leftOut("send") }
 
 // leftOut returns a command that fails and names the way to the real one.
 func leftOut(name string) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
@@ -28,7 +29,7 @@ func TestPrinted_Commands_AreUnderstood(t *testing.T) {
 		if i := slices.Index(words, "X"); i == 0 || i == 1 && words[0] == "events" {
 			return // its words are not constant, such as the verbs below
 		}
-		if err := understood(words); err != nil && understood(append(words, "X")) != nil { // a text may omit the ID
+		if err := commandtest.Understood(program(), words); err != nil && commandtest.Understood(program(), append(words, "X")) != nil { // a text may omit the ID
 			t.Errorf("%s: pawl %s: %v", where, strings.Join(words, " "), err)
 		}
 	}
@@ -76,7 +77,7 @@ func TestPrinted_Commands_AreUnderstood(t *testing.T) {
 func TestPrinted_Commands_WrongOnesCaught(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{{"sinks", "checks"}, {"doctor", "finance", "mail"}, {"events", "retry", "X", "--because", "Y"}} {
-		if understood(words) == nil {
+		if commandtest.Understood(program(), words) == nil {
 			t.Errorf("%q is taken for a good command", words)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/ingress/adyen"
 	"github.com/pawlhq/pawl/ingress/discord"
@@ -91,17 +92,17 @@ type providerReport struct {
 	Options map[string]string `json:"options"`
 }
 
-func providersCommand(a *app) *cobra.Command {
+func providersCommand(a *command.App) *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
-		Use: "providers", Short: "Show the signature scheme, the event identity and the retries of each provider", Args: noArgument,
+		Use: "providers", Short: "Show the signature scheme, the event identity and the retries of each provider", Args: command.NoArgument,
 		RunE: func(*cobra.Command, []string) error {
 			all := allProviders()
 			switch {
 			case a.JSON && markdown:
-				return usagef("--json and --markdown: use one of them")
+				return command.Usagef("--json and --markdown: use one of them")
 			case markdown:
-				return writeProviderPage(a.out, all)
+				return writeProviderPage(a.Out, all)
 			}
 			reports := make([]providerReport, len(all))
 			for i, p := range all {

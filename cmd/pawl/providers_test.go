@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -17,20 +18,20 @@ import (
 func TestDocs_Providers_AreFresh(t *testing.T) {
 	t.Parallel()
 	r := pawl(t, nil, "providers", "--markdown")
-	if r.code != 0 {
-		t.Fatalf("exit %d, %s", r.code, r.err)
+	if r.Code != 0 {
+		t.Fatalf("exit %d, %s", r.Code, r.Err)
 	}
 	page := filepath.Join(repository, "docs", "providers.md")
 	if *update {
-		if err := os.WriteFile(page, []byte(r.out), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(r.Out), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if read(t, page) != r.out {
+	if commandtest.Read(t, page) != r.Out {
 		t.Errorf("%s differs from the providers' contracts: run go test ./cmd/pawl -run TestDocs_Providers -update", page)
 	}
 	for _, name := range slices.Sorted(maps.Keys(providers())) {
-		_, section, found := strings.Cut(r.out, "\n## `"+name+"`\n")
+		_, section, found := strings.Cut(r.Out, "\n## `"+name+"`\n")
 		if section, _, _ = strings.Cut(section, "\n## "); !found || !strings.Contains(section, "| Signature | ") {
 			t.Errorf("%s has no section", name)
 		}
@@ -43,7 +44,7 @@ func TestDocs_Providers_AreFresh(t *testing.T) {
 // Every contract has the required values.
 func TestProviders_ContractsAreWhole(t *testing.T) {
 	t.Parallel()
-	for _, p := range decode[[]providerReport](t, pawl(t, nil, "providers", "--json")) {
+	for _, p := range commandtest.Decode[[]providerReport](t, pawl(t, nil, "providers", "--json")) {
 		for what, value := range map[string]string{"scheme": p.Scheme, "id": p.ID, "type": p.Type, "dedupe": p.Dedupe, "retries": p.Retries, "disables": p.Disables} {
 			if value == "" {
 				t.Errorf("%s does not contain %s", p.Name, what)
@@ -53,11 +54,11 @@ func TestProviders_ContractsAreWhole(t *testing.T) {
 			t.Errorf("%s takes bodies of %d bytes, want a MiB at least", p.Name, p.BodyLimit)
 		}
 	}
-	if r := pawl(t, nil, "providers"); r.code != 0 || !strings.Contains(r.out, "stripe") {
-		t.Errorf("exit %d, %q", r.code, r.out)
+	if r := pawl(t, nil, "providers"); r.Code != 0 || !strings.Contains(r.Out, "stripe") {
+		t.Errorf("exit %d, %q", r.Code, r.Out)
 	}
-	if r := pawl(t, nil, "providers", "--json", "--markdown"); r.code != 2 {
-		t.Errorf("both forms: exit %d, want 2", r.code)
+	if r := pawl(t, nil, "providers", "--json", "--markdown"); r.Code != 2 {
+		t.Errorf("both forms: exit %d, want 2", r.Code)
 	}
 }
 
@@ -65,7 +66,7 @@ func TestProviders_ContractsAreWhole(t *testing.T) {
 // another's. The page lists exactly these schemes.
 func TestProviders_WaysOfSigning_AreApart(t *testing.T) {
 	t.Parallel()
-	page := read(t, filepath.Join(repository, "docs", "configuration.md"))
+	page := commandtest.Read(t, filepath.Join(repository, "docs", "configuration.md"))
 	said := regexp.MustCompile("Each source of (.+) is a sender with its own IDs").FindStringSubmatch(page)
 	if said == nil {
 		t.Fatal("docs/configuration.md does not name them")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
 )
 
 // A retired flag or command is an error that names its successor.
@@ -15,7 +17,7 @@ func TestRetired_NamesSuccessor(t *testing.T) {
 		"events list --reason effect_failed":      "--reason is now --reason-code",
 		"status --why x":                          "unknown flag: --why",
 	}
-	for old, successor := range retiredCommands {
+	for old, successor := range retired.Commands {
 		lines[old+" x --x y"] = fmt.Sprintf("%q is now %q (see pawl --help)", old, successor)
 		name, _, _ := strings.Cut(successor, " --")
 		if cmd, rest, err := tree().Find(strings.Fields(name)); err != nil || len(rest) > 0 || cmd.Hidden {
@@ -23,8 +25,8 @@ func TestRetired_NamesSuccessor(t *testing.T) {
 		}
 	}
 	for line, want := range lines {
-		if got := pawl(t, nil, strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.err, want) {
-			t.Errorf("pawl %s: %d, %q; want %q", line, got.code, got.err, want)
+		if got := pawl(t, nil, strings.Fields(line)...); got.Code != command.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("pawl %s: %d, %q; want %q", line, got.Code, got.Err, want)
 		}
 	}
 }

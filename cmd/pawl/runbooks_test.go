@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 )
 
 // runbook is the state for the commands of a page in docs/operations.
@@ -63,7 +65,7 @@ func TestRunbooks_Run(t *testing.T) {
 	}
 	ran := map[string]bool{}
 	for _, file := range files {
-		title, text := strings.TrimSuffix(filepath.Base(file), ".md"), read(t, file)
+		title, text := strings.TrimSuffix(filepath.Base(file), ".md"), commandtest.Read(t, file)
 		if unsaid.MatchString(text) {
 			t.Errorf("%s has a block that is not run, without a reason: sh not-run: …", title)
 		}
@@ -77,19 +79,19 @@ func TestRunbooks_Run(t *testing.T) {
 		}
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s, dsn := withSandbox(t, "stripe")
-			conn := connect(t, dsn)
+			s, dsn := commandtest.Sandbox(t, program(), "stripe")
+			conn := commandtest.Connect(t, dsn)
 			for _, step := range of.state {
-				s.step(t, conn, step)
+				take(t, s, conn, step)
 			}
-			var last result
+			var last commandtest.Result
 			for _, b := range blocks {
 				for line := range strings.Lines(b[1]) {
-					last = s.step(t, conn, strings.TrimSpace(line))
+					last = take(t, s, conn, strings.TrimSpace(line))
 				}
 			}
-			if !strings.Contains(last.out, of.over) || of.gone != "" && strings.Contains(last.out, of.gone) {
-				t.Errorf("it is not over: want %q and not %q in\n%s%s", of.over, of.gone, last.out, last.err)
+			if !strings.Contains(last.Out, of.over) || of.gone != "" && strings.Contains(last.Out, of.gone) {
+				t.Errorf("it is not over: want %q and not %q in\n%s%s", of.over, of.gone, last.Out, last.Err)
 			}
 		})
 	}
@@ -100,10 +102,10 @@ func TestRunbooks_Run(t *testing.T) {
 	}
 }
 
-// step runs a call of pawl or a statement, which must succeed.
-func (s stack) step(t *testing.T, conn *pgx.Conn, step string) (r result) {
+// take runs a call of pawl or a statement, which must succeed.
+func take(t *testing.T, s commandtest.Stack, conn *pgx.Conn, step string) (r commandtest.Result) {
 	t.Helper()
-	args, calls := pawlArguments(step)
+	args, calls := commandtest.Arguments(step)
 	if !calls {
 		if _, err := conn.Exec(t.Context(), step); err != nil {
 			t.Fatalf("%s: %v", step, err)
@@ -113,8 +115,8 @@ func (s stack) step(t *testing.T, conn *pgx.Conn, step string) (r result) {
 	if slices.Contains(args, "apply") {
 		args = append(args, "--yes") // replaces the number that a person types
 	}
-	if r = s.pawl(t, args...); r.code != 0 {
-		t.Errorf("%s: exit %d\n%s%s", step, r.code, r.out, r.err)
+	if r = s.Pawl(t, args...); r.Code != 0 {
+		t.Errorf("%s: exit %d\n%s%s", step, r.Code, r.Out, r.Err)
 	}
 	return r
 }

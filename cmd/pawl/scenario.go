@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/scenario"
 	"github.com/pawlhq/pawl/cmd/internal/dev/send"
@@ -51,11 +52,11 @@ func (s stormFlags) blows() bool {
 func (s stormFlags) weather() (*scenario.Weather, error) {
 	for flag, p := range map[string]float64{"--duplicate": s.duplicate, "--drop": s.drop} {
 		if !(p >= 0 && p <= 0.9) {
-			return nil, usagef("%s: %v is not between 0 and 0.9", flag, p)
+			return nil, command.Usagef("%s: %v is not between 0 and 0.9", flag, p)
 		}
 	}
 	if s.delay < 0 {
-		return nil, usagef("--delay: %s is negative", s.delay)
+		return nil, command.Usagef("--delay: %s is negative", s.delay)
 	}
 	if !s.blows() {
 		return nil, nil
@@ -67,7 +68,7 @@ func (s stormFlags) weather() (*scenario.Weather, error) {
 	}
 	seed, err := strconv.ParseUint(s.shuffle, 10, 64)
 	if err != nil {
-		return nil, usagef("--shuffle: %q is not a whole number", s.shuffle)
+		return nil, command.Usagef("--shuffle: %q is not a whole number", s.shuffle)
 	}
 	w.Seed = seed
 	return w, nil
@@ -79,17 +80,17 @@ var ofScenario = []string{
 	"duplicate", "drop", "delay", "config", "json", "wide", "log-level", "log-format",
 }
 
-func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
+func runScenario(a *command.App, cmd *cobra.Command, f sendFlags) error {
 	if f.list {
 		return listScenarios(a)
 	}
 	if f.scenario == "" {
-		return usagef("--shuffle, --duplicate, --drop and --delay need --scenario NAME")
+		return command.Usagef("--shuffle, --duplicate, --drop and --delay need --scenario NAME")
 	}
 	var wrong error
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if wrong == nil && !slices.Contains(ofScenario, flag.Name) {
-			wrong = usagef("--%s cannot be combined with --scenario", flag.Name)
+			wrong = command.Usagef("--%s cannot be combined with --scenario", flag.Name)
 		}
 	})
 	if wrong != nil {
@@ -97,7 +98,7 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	}
 	story, known := scenario.Find(f.scenario)
 	if !known {
-		return usagef("--scenario: unknown story %q: pawl send --list prints all stories", f.scenario)
+		return command.Usagef("--scenario: unknown story %q: pawl send --list prints all stories", f.scenario)
 	}
 	weather, err := f.storm.weather()
 	if err != nil {
@@ -106,7 +107,7 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	if f.Source == "" {
 		f.ProviderName = cmp.Or(f.ProviderName, "stripe")
 	}
-	cfg, err := a.config()
+	cfg, err := a.Load()
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 		return err
 	}
 	defer stage.Pool.Close()
-	if err := checkDatabase(cmd.Context(), cfg, stage.Pool); err != nil {
+	if err := command.CheckDatabase(cmd.Context(), cfg, stage.Pool); err != nil {
 		return err
 	}
 	stage.Began = func(l scenario.Laid) { tellPlay(a, story, l, cfg.Dev.Day) }
@@ -130,10 +131,10 @@ func runScenario(a *app, cmd *cobra.Command, f sendFlags) error {
 	if err != nil {
 		return err
 	}
-	return emit(a, result, sumUp)
+	return command.Emit(a, result, sumUp)
 }
 
-func newStage(a *app, cfg *config.Config, f *sendFlags) (*scenario.Stage, error) {
+func newStage(a *command.App, cfg *config.Config, f *sendFlags) (*scenario.Stage, error) {
 	name, err := f.Pick(cfg)
 	if err != nil {
 		return nil, err
@@ -155,11 +156,11 @@ func newStage(a *app, cfg *config.Config, f *sendFlags) (*scenario.Stage, error)
 	return &scenario.Stage{
 		Player: scenario.Player{Target: target, API: source.APIURL, Patience: stepPatience}, Shop: shop,
 		Day:     cfg.Dev.Day,
-		Sandbox: filepath.Join(filepath.Dir(a.configFile), "sandbox"),
+		Sandbox: filepath.Join(filepath.Dir(a.ConfigFile), "sandbox"),
 	}, nil
 }
 
-func listScenarios(a *app) error {
+func listScenarios(a *command.App) error {
 	type listed struct {
 		Name  string `json:"name"`
 		About string `json:"about"`
@@ -176,21 +177,21 @@ func listScenarios(a *app) error {
 	return a.Emit(list, func() { a.Table(rows) })
 }
 
-func tellPlay(a *app, s scenario.Scenario, l scenario.Laid, day time.Duration) {
+func tellPlay(a *command.App, s scenario.Scenario, l scenario.Laid, day time.Duration) {
 	text := s.Name + " for account " + output.Clean(l.Account) + ": " + s.About
 	if wait := s.Lasts(day); wait > 0 && day < 24*time.Hour {
 		text += fmt.Sprintf("\na day lasts %s: the story waits for about %s", output.ShortDuration(day),
 			output.ShortDuration(wait))
 	}
-	fmt.Fprintf(a.story(), "%s\n\n", text)
+	fmt.Fprintf(progress(a), "%s\n\n", text)
 }
 
-func tellMoment(a *app, m scenario.Moment) {
+func tellMoment(a *command.App, m scenario.Moment) {
 	happened := "the clock"
 	if n := len(m.Events); n > 0 {
 		happened = output.Plural(n, "event")
 	}
-	fmt.Fprintf(a.story(), "day %-3d %s (%s)\n", m.Day, m.What, happened)
+	fmt.Fprintf(progress(a), "day %-3d %s (%s)\n", m.Day, m.What, happened)
 	access := m.String()
 	if m.Until != nil {
 		access += ", until " + output.Date(m.Until)
@@ -220,16 +221,16 @@ func tellMoment(a *app, m scenario.Moment) {
 	if m.Waiting != "" {
 		tellLine(a, "waits", []string{output.Clean(m.Waiting)})
 	}
-	fmt.Fprintln(a.story())
+	fmt.Fprintln(progress(a))
 }
 
-func tellLine(a *app, name string, words []string) {
+func tellLine(a *command.App, name string, words []string) {
 	if len(words) > 0 {
-		fmt.Fprintf(a.story(), "        %-8s %s\n", name, strings.Join(words, ", "))
+		fmt.Fprintf(progress(a), "        %-8s %s\n", name, strings.Join(words, ", "))
 	}
 }
 
-func sumUp(a *app, r *scenario.Result) {
+func sumUp(a *command.App, r *scenario.Result) {
 	events, effects, news := 0, 0, 0
 	for _, m := range r.Steps {
 		events, news = events+len(m.Events), news+len(m.News)
@@ -239,27 +240,27 @@ func sumUp(a *app, r *scenario.Result) {
 			}
 		}
 	}
-	fmt.Fprintf(a.out, "%s: %s, %s done, %s published\n", output.Plural(len(r.Steps), "step"), output.Plural(events,
+	fmt.Fprintf(a.Out, "%s: %s, %s done, %s published\n", output.Plural(len(r.Steps), "step"), output.Plural(events,
 		"event"),
 		output.Plural(effects, "effect"), output.Plural(news, "internal event"))
 	if len(r.LeftOut) > 0 {
-		fmt.Fprintf(a.out, "left out, because they are in the future and a day lasts 24 hours (pawl dev --day 2s shortens a day):\n")
+		fmt.Fprintf(a.Out, "left out, because they are in the future and a day lasts 24 hours (pawl dev --day 2s shortens a day):\n")
 		for _, text := range r.LeftOut {
-			fmt.Fprintf(a.out, "  %s\n", text)
+			fmt.Fprintf(a.Out, "  %s\n", text)
 		}
 	}
-	fmt.Fprintf(a.out,
+	fmt.Fprintf(a.Out,
 		"show the account with: pawl accounts show %s --mode %s --config %s\n", decide.ShellWord(r.Account),
-		r.Mode, decide.ShellWord(a.configFile))
+		r.Mode, decide.ShellWord(a.ConfigFile))
 	if r.Storm == nil {
 		return
 	}
 	s := r.Storm
-	fmt.Fprintf(a.out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and repeated\n", output.Clean(s.Account), s.Seed,
+	fmt.Fprintf(a.Out, "\nstorm for account %s (seed %d): %s in %s, %d overtaken, %s, %d lost and repeated\n", output.Clean(s.Account), s.Seed,
 		output.Plural(s.Events, "event"), output.Plural(s.Deliveries.Deliveries, "delivery"), s.Overtaken,
 		output.Plural(s.Duplicates, "duplicate"), s.Dropped)
 	if len(s.Differences) == 0 {
-		fmt.Fprintln(a.out, "same final state: rows, entries, once effects, published events, tasks and workspace")
+		fmt.Fprintln(a.Out, "same final state: rows, entries, once effects, published events, tasks and workspace")
 		return
 	}
 	rows := [][]string{{"different final state:"}}

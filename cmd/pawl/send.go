@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/dev/send"
 	"github.com/pawlhq/pawl/cmd/internal/output"
@@ -36,11 +37,11 @@ type sendFlags struct {
 	storm    stormFlags
 }
 
-func sendCommand(a *app) *cobra.Command {
+func sendCommand(a *command.App) *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
 		Use:   "send --source NAME --type TYPE",
-		Short: "Send signed test events, or play a story", Args: noArgument,
+		Short: "Send signed test events, or play a story", Args: command.NoArgument,
 		Long: `Sign events with the scheme of their provider and post them to a source of the configuration. The types for Stripe are
 ` + strings.Join(forge.StripeTypes(), ", ") + `,
 and any type for thin events, for example ` + forge.ThinType + `. Other providers accept any type.
@@ -93,11 +94,11 @@ compare the final states. The command prints the differences; the exit code is 1
 	return cmd
 }
 
-func runSend(ctx context.Context, a *app, f sendFlags) error {
+func runSend(ctx context.Context, a *command.App, f sendFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	cfg, err := a.config()
+	cfg, err := a.Load()
 	if err != nil {
 		return err
 	}
@@ -128,14 +129,14 @@ func runSend(ctx context.Context, a *app, f sendFlags) error {
 		return notRunning(err, "`pawl dev`")
 	}
 	if f.undelivered {
-		return emit(a, result, writeUndelivered)
+		return command.Emit(a, result, writeUndelivered)
 	}
 	return deliver(ctx, a, f, target, events, result, byID)
 }
 
 // deliver posts the events and prints each answer. It returns an error if a delivery was not accepted.
-func deliver(ctx context.Context, a *app, f sendFlags, target forge.Target, events []forge.Event, result *send.Result,
-	byID map[string]*send.Event) error {
+func deliver(ctx context.Context, a *command.App, f sendFlags, target forge.Target, events []forge.Event,
+	result *send.Result, byID map[string]*send.Event) error {
 	failed, last := 0, error(nil)
 	err := target.Send(ctx, events, f.duplicates, f.concurrency, func(r forge.Result) {
 		result.Sent++
@@ -145,7 +146,7 @@ func deliver(ctx context.Context, a *app, f sendFlags, target forge.Target, even
 			failed, last = failed+1, cmp.Or(r.Err, fmt.Errorf("%d %s", r.Status, http.StatusText(r.Status)))
 		}
 		if !a.JSON {
-			fmt.Fprintf(a.out, "%s  %s  %s  %s\n", output.Clean(byID[r.EventID].EventID), output.Clean(r.Type),
+			fmt.Fprintf(a.Out, "%s  %s  %s  %s\n", output.Clean(byID[r.EventID].EventID), output.Clean(r.Type),
 				r.Outcome(),
 				r.Took.Round(100*time.Microsecond))
 		}
@@ -153,7 +154,7 @@ func deliver(ctx context.Context, a *app, f sendFlags, target forge.Target, even
 	if err != nil {
 		return err
 	}
-	if err := emit(a, result, writeSent); err != nil {
+	if err := command.Emit(a, result, writeSent); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -172,30 +173,30 @@ func countsOf(statuses map[string]int) string {
 }
 
 // writeSent prints the number of deliveries per status.
-func writeSent(a *app, r *send.Result) {
+func writeSent(a *command.App, r *send.Result) {
 	if r.Sent > 1 {
-		fmt.Fprintf(a.err, "%s sent: %s\n", output.Plural(r.Sent, "delivery"), countsOf(r.Statuses))
+		fmt.Fprintf(a.Err, "%s sent: %s\n", output.Plural(r.Sent, "delivery"), countsOf(r.Statuses))
 	}
 }
 
-func writeUndelivered(a *app, r *send.Result) {
+func writeUndelivered(a *command.App, r *send.Result) {
 	for _, e := range r.Events {
-		fmt.Fprintf(a.out, "%s  %s  undelivered\n", output.Clean(e.EventID), output.Clean(e.Type))
+		fmt.Fprintf(a.Out, "%s  %s  undelivered\n", output.Clean(e.EventID), output.Clean(e.Type))
 	}
 }
 
 func (f *sendFlags) check() error {
 	switch {
 	case f.Source == "" && f.ProviderName == "":
-		return usagef("--source NAME (or --provider NAME) is missing")
+		return command.Usagef("--source NAME (or --provider NAME) is missing")
 	case f.Count < 1 || f.concurrency < 1 || f.duplicates < 0 || f.Lines < 1:
-		return usagef("--count, --concurrency and --lines start at 1, --duplicates at 0")
+		return command.Usagef("--count, --concurrency and --lines start at 1, --duplicates at 0")
 	case f.EventID != "" && f.Count > 1:
-		return usagef("--event-id names one event: use --duplicates K to send it more often")
+		return command.Usagef("--event-id names one event: use --duplicates K to send it more often")
 	}
 	if u, err := url.Parse(f.url); f.url != "" &&
 		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "") {
-		return usagef("--url: %q is not an http or https URL: write, for example, http://127.0.0.1:8080/hooks/stripe", f.url)
+		return command.Usagef("--url: %q is not an http or https URL: write, for example, http://127.0.0.1:8080/hooks/stripe", f.url)
 	}
 	return nil
 }

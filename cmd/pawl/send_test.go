@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/dev/scenario"
 	"github.com/pawlhq/pawl/cmd/internal/dev/send"
@@ -55,10 +57,10 @@ func TestSend_CountAndDuplicates_Summary(t *testing.T) {
 	t.Parallel()
 	rec := receive(t, func(int) int { return http.StatusAccepted })
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
-	r := s.pawl(t, "send", "--source", "stripe", "--type", "invoice.paid", "--url", rec.URL, "--count", "3", "--duplicates", "2", "--concurrency", "4", "--json")
-	got := decode[send.Result](t, r)
-	if r.code != 0 || got.Sent != 9 || got.Statuses["202"] != 9 || len(got.Events) != 3 {
-		t.Fatalf("exit %d, %+v; want nine deliveries of three events", r.code, got)
+	r := s.Pawl(t, "send", "--source", "stripe", "--type", "invoice.paid", "--url", rec.URL, "--count", "3", "--duplicates", "2", "--concurrency", "4", "--json")
+	got := commandtest.Decode[send.Result](t, r)
+	if r.Code != 0 || got.Sent != 9 || got.Statuses["202"] != 9 || len(got.Events) != 3 {
+		t.Fatalf("exit %d, %+v; want nine deliveries of three events", r.Code, got)
 	}
 	for _, e := range got.Events {
 		if !eventID.MatchString(e.EventID) || len(e.Statuses) != 3 {
@@ -84,29 +86,29 @@ func TestSend_Refused_ExitOneWithStatus(t *testing.T) {
 		return http.StatusOK
 	})
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
-	r := s.pawl(t, "send", "--source", "stripe", "--event-id", "evt_mine", "--duplicates", "2", "--url", rec.URL)
-	if r.code != 1 || !strings.Contains(r.err, "1 of 3 deliveries") || !strings.Contains(r.err, "401 Unauthorized") {
-		t.Errorf("exit %d, stderr %q", r.code, r.err)
+	r := s.Pawl(t, "send", "--source", "stripe", "--event-id", "evt_mine", "--duplicates", "2", "--url", rec.URL)
+	if r.Code != 1 || !strings.Contains(r.Err, "1 of 3 deliveries") || !strings.Contains(r.Err, "401 Unauthorized") {
+		t.Errorf("exit %d, stderr %q", r.Code, r.Err)
 	}
-	if strings.Count(r.out, "evt_mine") != 3 || strings.Count(r.out, "\n") != 3 {
-		t.Errorf("stdout %q, want a line per delivery", r.out)
+	if strings.Count(r.Out, "evt_mine") != 3 || strings.Count(r.Out, "\n") != 3 {
+		t.Errorf("stdout %q, want a line per delivery", r.Out)
 	}
 }
 
 func TestSend_NobodyListens_ExitOne(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
-	r := s.pawl(t, "send", "--source", "stripe", "--url", "http://127.0.0.1:1/hooks/stripe", "--json")
-	if got := decode[send.Result](t, r); r.code != 1 || got.Statuses["error"] != 1 {
-		t.Errorf("exit %d, %+v; want exit 1 and one error", r.code, got)
+	r := s.Pawl(t, "send", "--source", "stripe", "--url", "http://127.0.0.1:1/hooks/stripe", "--json")
+	if got := commandtest.Decode[send.Result](t, r); r.Code != 1 || got.Statuses["error"] != 1 {
+		t.Errorf("exit %d, %+v; want exit 1 and one error", r.Code, got)
 	}
-	if !strings.Contains(r.err, "connection refused: does the ingress run?") {
-		t.Errorf("stderr %q", r.err)
+	if !strings.Contains(r.Err, "connection refused: does the ingress run?") {
+		t.Errorf("stderr %q", r.Err)
 	}
 	// The simulated Stripe API runs in pawl dev.
-	write(t, s.file, strings.Replace(read(t, s.file), "mode: live", "mode: live, api_key: env:KEY, api_url: 'http://127.0.0.1:1/stripe'", 1))
-	if r := s.with("KEY", "rk_dev").pawl(t, "send", "--source", "stripe"); r.code != 1 || !strings.Contains(r.err, "connection refused: does `pawl dev` run?") {
-		t.Errorf("exit %d, stderr %q", r.code, r.err)
+	commandtest.Write(t, s.File, strings.Replace(commandtest.Read(t, s.File), "mode: live", "mode: live, api_key: env:KEY, api_url: 'http://127.0.0.1:1/stripe'", 1))
+	if r := s.With("KEY", "rk_dev").Pawl(t, "send", "--source", "stripe"); r.Code != 1 || !strings.Contains(r.Err, "connection refused: does `pawl dev` run?") {
+		t.Errorf("exit %d, stderr %q", r.Code, r.Err)
 	}
 }
 
@@ -125,9 +127,9 @@ func TestSend_Choices(t *testing.T) {
 		{"--template", []string{"--source", "stripe", "--template", filepath.Join(t.TempDir(), "none")}},
 		{"--key", []string{"--source", "stripe", "--key", filepath.Join(t.TempDir(), "none")}},
 	} {
-		r := s.pawl(t, append([]string{"send"}, tt.args...)...)
-		if r.code != 1 || !strings.Contains(r.err, tt.says) {
-			t.Errorf("send %v: exit %d, stderr %q; want exit 1 and %q", tt.args, r.code, r.err, tt.says)
+		r := s.Pawl(t, append([]string{"send"}, tt.args...)...)
+		if r.Code != 1 || !strings.Contains(r.Err, tt.says) {
+			t.Errorf("send %v: exit %d, stderr %q; want exit 1 and %q", tt.args, r.Code, r.Err, tt.says)
 		}
 	}
 }
@@ -142,17 +144,17 @@ func TestSend_PublicKeyOnly_NamesFlag(t *testing.T) {
 	}
 	s := setup(t, "postgres://localhost/none", map[string]string{"chat": "discord", "pay": "paypal", "mail": "sendgrid", "std": "standardwebhooks"})
 	for source, secret := range map[string]string{
-		"chat": hex.EncodeToString(public), "pay": testSecret, "mail": testSecret, "std": "whpk_" + base64.StdEncoding.EncodeToString(public),
+		"chat": hex.EncodeToString(public), "pay": commandtest.Secret, "mail": commandtest.Secret, "std": "whpk_" + base64.StdEncoding.EncodeToString(public),
 	} {
-		r := s.with("SECRET", secret).pawl(t, "send", "--source", source, "--url", rec.URL)
-		if r.code != 1 || !strings.Contains(r.err, "--key FILE") || !strings.Contains(r.err, source) {
-			t.Errorf("%s: exit %d, stderr %q; want 1 and --key", source, r.code, r.err)
+		r := s.With("SECRET", secret).Pawl(t, "send", "--source", source, "--url", rec.URL)
+		if r.Code != 1 || !strings.Contains(r.Err, "--key FILE") || !strings.Contains(r.Err, source) {
+			t.Errorf("%s: exit %d, stderr %q; want 1 and --key", source, r.Code, r.Err)
 		}
 	}
 	key := filepath.Join(t.TempDir(), "key")
-	write(t, key, hex.EncodeToString(private))
-	if r := s.with("SECRET", hex.EncodeToString(public)).pawl(t, "send", "--source", "chat", "--url", rec.URL, "--key", key); r.code != 0 {
-		t.Errorf("with the key: exit %d, stderr %q", r.code, r.err)
+	commandtest.Write(t, key, hex.EncodeToString(private))
+	if r := s.With("SECRET", hex.EncodeToString(public)).Pawl(t, "send", "--source", "chat", "--url", rec.URL, "--key", key); r.Code != 0 {
+		t.Errorf("with the key: exit %d, stderr %q", r.Code, r.Err)
 	}
 	if len(rec.bodies) != 1 {
 		t.Errorf("received %d bodies, want only the signed one", len(rec.bodies))
@@ -178,16 +180,16 @@ func TestScenario_Unclear_Usage(t *testing.T) {
 		{"--scenario upgrade --delay=-1s", "--delay: -1s is negative"},
 		{"--shuffle 1", "need --scenario NAME"},
 	} {
-		r := s.pawl(t, append([]string{"send"}, strings.Fields(tt.args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.err, tt.want) {
-			t.Errorf("send %s: code %d, %q; want %d and %q", tt.args, r.code, r.err, exitUsage, tt.want)
+		r := s.Pawl(t, append([]string{"send"}, strings.Fields(tt.args)...)...)
+		if r.Code != command.ExitUsage || !strings.Contains(r.Err, tt.want) {
+			t.Errorf("send %s: code %d, %q; want %d and %q", tt.args, r.Code, r.Err, command.ExitUsage, tt.want)
 		}
 	}
 	// One plan is sold, and it has one price.
 	for _, story := range []string{"upgrade", "refused-upgrade"} {
-		r := s.pawl(t, "send", "--scenario", story)
-		if r.code != exitFailed || !strings.Contains(r.err, "plans.prices") {
-			t.Errorf("%s: code %d, %q; want the missing part of the shop", story, r.code, r.err)
+		r := s.Pawl(t, "send", "--scenario", story)
+		if r.Code != command.ExitFailed || !strings.Contains(r.Err, "plans.prices") {
+			t.Errorf("%s: code %d, %q; want the missing part of the shop", story, r.Code, r.Err)
 		}
 	}
 }
@@ -196,12 +198,12 @@ func TestScenario_List(t *testing.T) {
 	t.Parallel()
 	r := pawl(t, nil, "send", "--list")
 	for _, s := range scenario.All {
-		if !strings.Contains(r.out, s.Name) || !strings.Contains(r.out, s.About) {
-			t.Errorf("%s is not listed:\n%s", s.Name, r.out)
+		if !strings.Contains(r.Out, s.Name) || !strings.Contains(r.Out, s.About) {
+			t.Errorf("%s is not listed:\n%s", s.Name, r.Out)
 		}
 	}
-	if r.code != 0 {
-		t.Errorf("exit %d: %s", r.code, r.err)
+	if r.Code != 0 {
+		t.Errorf("exit %d: %s", r.Code, r.Err)
 	}
 }
 

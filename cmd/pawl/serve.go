@@ -6,22 +6,23 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-func ingressCommand(a *app) *cobra.Command {
+func ingressCommand(a *command.App) *cobra.Command {
 	var withWorker, withConsole bool
 	cmd := &cobra.Command{
-		Use: "ingress", Short: "Receive webhooks and start their workflows", Args: noArgument,
+		Use: "ingress", Short: "Receive webhooks and start their workflows", Args: command.NoArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), process.Ingress, func(ctx context.Context, n *process.Node) error {
+			return serve(cmd.Context(), a, process.Ingress, func(ctx context.Context, n *process.Node) error {
 				group, ctx := errgroup.WithContext(ctx)
 				group.Go(func() error { return n.RunIngress(ctx, nil) })
 				if withWorker {
-					group.Go(func() error { return a.runWorker(ctx, n) })
+					group.Go(func() error { return runWorker(ctx, a, n) })
 				}
 				if withConsole {
-					group.Go(func() error { return a.runConsole(ctx, n) })
+					group.Go(func() error { return runConsole(ctx, a, n) })
 				}
 				return group.Wait()
 			})
@@ -33,22 +34,23 @@ func ingressCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, kind process.Kind, part func(context.Context, *process.Node) error) error {
-	cfg, err := a.config()
+func serve(ctx context.Context, a *command.App, kind process.Kind,
+	part func(context.Context, *process.Node) error) error {
+	cfg, err := a.Load()
 	if err != nil {
 		return err
 	}
-	a.warnOfFiles(cfg)
-	defer a.lines.Together()()
-	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.env, Log: a.log}, kind, part)
+	a.WarnOfFiles(cfg)
+	defer a.Lines.Together()()
+	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.Env, Log: a.Log}, kind, part)
 }
 
-func workerCommand(a *app) *cobra.Command {
+func workerCommand(a *command.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "worker", Short: "Run workflows and effects, and publish the outbox", Args: noArgument,
+		Use: "worker", Short: "Run workflows and effects, and publish the outbox", Args: command.NoArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serve(cmd.Context(), process.Worker,
-				func(ctx context.Context, n *process.Node) error { return a.runWorker(ctx, n) })
+			return serve(cmd.Context(), a, process.Worker,
+				func(ctx context.Context, n *process.Node) error { return runWorker(ctx, a, n) })
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/temporalui"
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
@@ -17,11 +18,11 @@ import (
 // uiConnections limits the connections to the Temporal UI. A browser opens six.
 const uiConnections = 64
 
-func temporalUICommand(a *app) *cobra.Command {
+func temporalUICommand(a *command.App) *cobra.Command {
 	var listen, ui string
 	var hosts []string
 	cmd := &cobra.Command{
-		Use: "temporal-ui", Short: "Publish the Temporal UI to its own pages only", Args: noArgument,
+		Use: "temporal-ui", Short: "Publish the Temporal UI to its own pages only", Args: command.NoArgument,
 		Long: `Forward requests to a Temporal UI on a private address. The UI accepts requests for any host and from any origin: a
 page with a host name that resolves to your machine could read histories and end runs. This command rejects requests for
 a host that is not localhost, 127.0.0.1 or a value of --host, and requests that a page of another origin sends. It needs
@@ -29,7 +30,7 @@ no configuration file and has no sign-in.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			to, err := url.Parse(ui)
 			if err != nil || to.Host == "" {
-				return usagef("--ui needs a URL such as http://temporal-ui:8080, and not %q", ui)
+				return command.Usagef("--ui needs a URL such as http://temporal-ui:8080, and not %q", ui)
 			}
 			return serveTemporalUI(cmd.Context(), a, listen, temporalui.Handler(to, hosts...))
 		},
@@ -41,13 +42,13 @@ no configuration file and has no sign-in.`,
 }
 
 // serveTemporalUI serves handler until ctx ends.
-func serveTemporalUI(ctx context.Context, a *app, listen string, handler http.Handler) error {
+func serveTemporalUI(ctx context.Context, a *command.App, listen string, handler http.Handler) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("listen for the Temporal UI: %w", err)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 90 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	a.log.Info("the Temporal UI is published", "address", l.Addr().String())
-	return throttle.NewConnections(uiConnections, a.log).Serve(server, l)
+	a.Log.Info("the Temporal UI is published", "address", l.Addr().String())
+	return throttle.NewConnections(uiConnections, a.Log).Serve(server, l)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
@@ -21,8 +22,8 @@ func TestTemporalUI_ForeignHostOrOrigin_ReadsNothing(t *testing.T) {
 	address := schematest.FreeAddr(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	a := newApp(stdio{out: io.Discard, err: io.Discard}, func(string) (string, bool) { return "", false })
-	a.log = slog.New(slog.DiscardHandler)
+	a := command.NewApp(command.Stdio{Out: io.Discard, Err: io.Discard}, func(string) (string, bool) { return "", false })
+	a.Log = slog.New(slog.DiscardHandler)
 	cmd := temporalUICommand(a)
 	cmd.SetArgs([]string{"--listen", address, "--ui", ui.URL, "--host", "temporal.example.com"})
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
@@ -70,7 +71,7 @@ func TestTemporalUI_ForeignHostOrOrigin_ReadsNothing(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the command ended with %v", err)
 	}
-	if got := (stack{}).pawl(t, "temporal-ui", "--ui", "temporal-ui"); got.code != 2 {
-		t.Errorf("--ui without a URL: exit %d, %s", got.code, got.err)
+	if got := pawl(t, nil, "temporal-ui", "--ui", "temporal-ui"); got.Code != 2 {
+		t.Errorf("--ui without a URL: exit %d, %s", got.Code, got.Err)
 	}
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/capture"
+	"github.com/pawlhq/pawl/cmd/internal/command"
 )
 
-func verifyCommand(a *app) *cobra.Command {
+func verifyCommand(a *command.App) *cobra.Command {
 	var file, source string
 	cmd := &cobra.Command{
-		Use: "verify --request FILE [--source NAME]", Short: "Check one captured request offline", Args: noArgument,
+		Use: "verify --request FILE [--source NAME]", Short: "Check one captured request offline",
+		Args: command.NoArgument,
 		Long: `Check one captured request offline, for any provider. FILE ("-" for standard input) is JSON:
 provider, scheme, secret or secrets or public_key or certificate_pem, webhook_id, options, method,
 url, headers, body_base64, now_unix (the receive time), tolerance_seconds. public_key is read for
@@ -25,15 +27,15 @@ source of the configuration. Use it to check a refused request again that pawl r
 The exit code is 0 for a valid request, 1 for a refused request, 2 for a file that cannot be read.`,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {
-				return usagef("--request FILE is missing")
+				return command.Usagef("--request FILE is missing")
 			}
-			content, err := a.readFile(file)
+			content, err := readFile(a, file)
 			if err != nil {
-				return usagef("%s: %w", file, err)
+				return command.Usagef("%s: %w", file, err)
 			}
 			c, err := capture.Read(content, providers())
 			if err != nil {
-				return usagef("%s: %w", file, err)
+				return command.Usagef("%s: %w", file, err)
 			}
 			if source != "" {
 				if err := asSource(a, c, source); err != nil {
@@ -42,7 +44,7 @@ The exit code is 0 for a valid request, 1 for a refused request, 2 for a file th
 			}
 			v, err := c.Verify()
 			if err != nil {
-				return usagef("%s: %w", file, err)
+				return command.Usagef("%s: %w", file, err)
 			}
 			// The result is one line of JSON, with or without --json.
 			return a.EmitLine(v)
@@ -54,18 +56,19 @@ The exit code is 0 for a valid request, 1 for a refused request, 2 for a file th
 }
 
 // asSource sets the settings of a configured source on a captured request.
-func asSource(a *app, c *capture.Request, name string) error {
-	cfg, err := a.config()
+func asSource(a *command.App, c *capture.Request, name string) error {
+	cfg, err := a.Load()
 	if err != nil {
 		return err
 	}
 	s, ok := cfg.Sources[name]
 	switch {
 	case !ok:
-		return usagef("--source: no source %q is configured: use one of %s", name,
+		return command.Usagef("--source: no source %q is configured: use one of %s", name,
 			strings.Join(slices.Sorted(maps.Keys(cfg.Sources)), ", "))
 	case s.Provider != c.Provider:
-		return usagef("--source %s has provider %s but the request has provider %s", name, s.Provider, c.Provider)
+		return command.Usagef("--source %s has provider %s but the request has provider %s", name, s.Provider,
+			c.Provider)
 	}
 	settings := cfg.Settings(name)
 	c.Source = &settings
@@ -73,9 +76,9 @@ func asSource(a *app, c *capture.Request, name string) error {
 }
 
 // readFile reads a file, or standard input for "-".
-func (a *app) readFile(file string) ([]byte, error) {
+func readFile(a *command.App, file string) ([]byte, error) {
 	if file == "-" {
-		return io.ReadAll(a.in)
+		return io.ReadAll(a.In)
 	}
 	content, err := os.ReadFile(file)
 	if pe, ok := errors.AsType[*os.PathError](err); ok {

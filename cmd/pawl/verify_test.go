@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
 )
@@ -58,12 +60,12 @@ func TestVerify_Vectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := pawl(t, nil, "verify", "--request", file)
-			if r.err != "" {
-				t.Errorf("stderr %q", r.err)
+			if r.Err != "" {
+				t.Errorf("stderr %q", r.Err)
 			}
-			got := decode[verdictJSON](t, r)
-			if got.Valid != want.Valid || (r.code == 0) != want.Valid {
-				t.Fatalf("valid %t, exit %d; want valid %t: %s", got.Valid, r.code, want.Valid, r.out)
+			got := commandtest.Decode[verdictJSON](t, r)
+			if got.Valid != want.Valid || (r.Code == 0) != want.Valid {
+				t.Fatalf("valid %t, exit %d; want valid %t: %s", got.Valid, r.Code, want.Valid, r.Out)
 			}
 			if !want.Valid {
 				if want.Expect != "" && got.Class != string(want.Expect) || got.Diagnosis == "" {
@@ -120,17 +122,17 @@ func TestVerify_MalformedFile_ExitTwo(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := pawl(t, nil, "verify", "--request", file)
-		if r.code != 2 || r.out != "" || !strings.HasPrefix(r.err, "pawl: "+file) {
-			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit 2 and the file named", name, r.code, r.out, r.err)
+		if r.Code != 2 || r.Out != "" || !strings.HasPrefix(r.Err, "pawl: "+file) {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit 2 and the file named", name, r.Code, r.Out, r.Err)
 		}
 	}
-	if r := pawl(t, nil, "verify", "--request", filepath.Join(dir, "none")); r.code != 2 {
-		t.Errorf("missing file: exit %d, want 2", r.code)
+	if r := pawl(t, nil, "verify", "--request", filepath.Join(dir, "none")); r.Code != 2 {
+		t.Errorf("missing file: exit %d, want 2", r.Code)
 	}
 }
 
 // verifyRequest runs the command on content.
-func verifyRequest(t *testing.T, content string) result {
+func verifyRequest(t *testing.T, content string) commandtest.Result {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "request.json")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -147,7 +149,7 @@ func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, now := base64.StdEncoding.EncodeToString(public), time.Unix(1_772_366_400, 0)
-	sent := func(provider, secret, fields string) result {
+	sent := func(provider, secret, fields string) commandtest.Result {
 		out, err := providers()[provider].Sign(webhook.SignInput{Secret: secret, At: now, ID: "m-1", Type: "a", Body: []byte("{}")})
 		if err != nil {
 			t.Fatal(err)
@@ -160,17 +162,17 @@ func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
 			provider, key, fields, now.Unix(), headers, base64.StdEncoding.EncodeToString(out.Body)))
 	}
 	for _, provider := range []string{"standardwebhooks", "svix"} {
-		if r := sent(provider, "whsec_"+key, ""); r.code != 1 || !strings.Contains(r.out, "no_matching_signature") {
-			t.Errorf("%s: exit %d, %s%s; want no_matching_signature", provider, r.code, r.out, r.err)
+		if r := sent(provider, "whsec_"+key, ""); r.Code != 1 || !strings.Contains(r.Out, "no_matching_signature") {
+			t.Errorf("%s: exit %d, %s%s; want no_matching_signature", provider, r.Code, r.Out, r.Err)
 		}
 	}
 	for _, provider := range []string{"stripe", "github", "gitlab"} {
-		if r := sent(provider, key, ""); r.code != 2 || !strings.Contains(r.err, "public_key") {
-			t.Errorf("%s: exit %d, %s%s; want exit 2 and the field named", provider, r.code, r.out, r.err)
+		if r := sent(provider, key, ""); r.Code != 2 || !strings.Contains(r.Err, "public_key") {
+			t.Errorf("%s: exit %d, %s%s; want exit 2 and the field named", provider, r.Code, r.Out, r.Err)
 		}
 	}
-	if r := sent("stripe", key, `"secret": "whsec_another",`); r.code != 1 || !strings.Contains(r.out, "no_matching_signature") {
-		t.Errorf("beside a secret: exit %d, %s%s; want no_matching_signature", r.code, r.out, r.err)
+	if r := sent("stripe", key, `"secret": "whsec_another",`); r.Code != 1 || !strings.Contains(r.Out, "no_matching_signature") {
+		t.Errorf("beside a secret: exit %d, %s%s; want no_matching_signature", r.Code, r.Out, r.Err)
 	}
 }
 
@@ -201,11 +203,11 @@ func TestVerify_PayPal_ForeignCertificate_Untrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := verifyRequest(t, string(request))
-		if r.code == 2 {
-			t.Errorf("%s, %d bits: exit 2, stderr %q", c.subject, c.bits, r.err)
+		if r.Code == 2 {
+			t.Errorf("%s, %d bits: exit 2, stderr %q", c.subject, c.bits, r.Err)
 			continue
 		}
-		if got := decode[verdictJSON](t, r); got.Valid != (c.want == "") || got.Class != c.want {
+		if got := commandtest.Decode[verdictJSON](t, r); got.Valid != (c.want == "") || got.Class != c.want {
 			t.Errorf("%s, %d bits: %+v; want class %q", c.subject, c.bits, got, c.want)
 		}
 	}
@@ -251,8 +253,8 @@ func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
 		}
 		for _, key := range []string{public, strings.TrimPrefix(public, "whpk_")} {
 			r := verifyRequest(t, fmt.Sprintf(`{"provider": %q, "public_key": %q, "now_unix": %d, "headers": %s, "body_base64": "e30="}`, provider, key, now.Unix(), headers))
-			if r.code != 0 {
-				t.Errorf("%s, key %s: exit %d, %s%s", provider, key, r.code, r.out, r.err)
+			if r.Code != 0 {
+				t.Errorf("%s, key %s: exit %d, %s%s", provider, key, r.Code, r.Out, r.Err)
 			}
 		}
 	}
@@ -274,8 +276,8 @@ func TestVerify_MalformedFile_NamesTheField(t *testing.T) {
 		"options: the value is":   `{"provider": "stripe", "options": []}`,
 	} {
 		r := verifyRequest(t, content)
-		if r.code != 2 || !strings.Contains(r.err, field) || strings.Contains(r.err, "Go ") {
-			t.Errorf("%s: exit %d, stderr %q; want exit 2 and %q, not in Go's words", content, r.code, r.err, field)
+		if r.Code != 2 || !strings.Contains(r.Err, field) || strings.Contains(r.Err, "Go ") {
+			t.Errorf("%s: exit %d, stderr %q; want exit 2 and %q, not in Go's words", content, r.Code, r.Err, field)
 		}
 	}
 }
@@ -303,11 +305,11 @@ func TestVerify_TimeWithFraction(t *testing.T) {
 	} {
 		r := verifyRequest(t, fmt.Sprintf(`{"provider": "linear", "secret": "lin_wh_test", %s, "headers": %s, "body_base64": %q}`,
 			times, headers, base64.StdEncoding.EncodeToString(out.Body)))
-		if r.code == 2 {
-			t.Errorf("%s: exit 2, stderr %q", times, r.err)
+		if r.Code == 2 {
+			t.Errorf("%s: exit 2, stderr %q", times, r.Err)
 			continue
 		}
-		if got := decode[verdictJSON](t, r); got.Class != want {
+		if got := commandtest.Decode[verdictJSON](t, r); got.Class != want {
 			t.Errorf("%s: %+v; want class %q", times, got, want)
 		}
 	}
@@ -320,8 +322,8 @@ func TestVerify_HeaderTwice_IsTwoLines(t *testing.T) {
 		`{"Stripe-Signature": "t=1,v1=aa", "stripe-signature": ["t=1,v1=bb"]}`,
 	} {
 		r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "body_base64": "e30=", "now_unix": 1, "headers": `+headers+`}`)
-		if got := decode[verdictJSON](t, r); got.Class != "malformed_header" {
-			t.Errorf("%s: exit %d, %+v; want malformed_header", headers, r.code, got)
+		if got := commandtest.Decode[verdictJSON](t, r); got.Class != "malformed_header" {
+			t.Errorf("%s: exit %d, %+v; want malformed_header", headers, r.Code, got)
 		}
 	}
 }
@@ -344,23 +346,33 @@ func TestVerify_HeaderInWhiteSpace_AsTheListenerReadsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := verifyRequest(t, fmt.Sprintf(`{"provider": "standardwebhooks", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "now_unix": %d, "headers": %s, "body_base64": "e30="}`, now.Unix(), headers))
-	if got := decode[verdictJSON](t, r); !got.Valid || got.EventID == nil || *got.EventID != "m-1" {
-		t.Errorf("exit %d, %s%s; want event m-1", r.code, r.out, r.err)
+	if got := commandtest.Decode[verdictJSON](t, r); !got.Valid || got.EventID == nil || *got.EventID != "m-1" {
+		t.Errorf("exit %d, %s%s; want event m-1", r.Code, r.Out, r.Err)
 	}
 }
 
 func TestVerify_HeaderLists_DuplicatesSeen(t *testing.T) {
 	t.Parallel()
 	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {"stripe-signature": ["t=1,v1=aa", "t=2,v1=bb"]}, "body_base64": "e30=", "now_unix": 1}`)
-	if got := decode[verdictJSON](t, r); r.code != 1 || got.Valid || got.Class == "" {
-		t.Errorf("exit %d, %+v; want a rejection with its class", r.code, got)
+	if got := commandtest.Decode[verdictJSON](t, r); r.Code != 1 || got.Valid || got.Class == "" {
+		t.Errorf("exit %d, %+v; want a rejection with its class", r.Code, got)
 	}
 }
 
 func TestVerify_MissingHeader_SaidOnce(t *testing.T) {
 	t.Parallel()
 	r := verifyRequest(t, `{"provider": "stripe", "secret": "whsec_test", "headers": {}, "body_base64": "e30="}`)
-	if got := decode[verdictJSON](t, r); got.Diagnosis != "header Stripe-Signature is missing" {
+	if got := commandtest.Decode[verdictJSON](t, r); got.Diagnosis != "header Stripe-Signature is missing" {
 		t.Errorf("diagnosis %q, want it once", got.Diagnosis)
+	}
+}
+
+func TestVerify_UnknownSource_ExitTwo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
+	file := filepath.Join(t.TempDir(), "request.json")
+	commandtest.Write(t, file, `{"provider": "stripe", "secret": "x", "body_base64": ""}`)
+	if r := s.Pawl(t, "verify", "--request", file, "--source", "none"); r.Code != command.ExitUsage || !strings.Contains(r.Err, `no source "none" is configured`) {
+		t.Errorf("exit %d, %s", r.Code, r.Err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
 )
 
 // build describes the source of this binary.
@@ -22,16 +24,16 @@ func (b build) String() string {
 	return fmt.Sprintf("pawl %s, commit %s, %s", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
 }
 
-func versionCommand(a *app) *cobra.Command {
+func versionCommand(a *command.App) *cobra.Command {
 	sbom := false
 	cmd := &cobra.Command{
-		Use: "version", Short: "Show the version of this binary", Args: noArgument,
+		Use: "version", Short: "Show the version of this binary", Args: command.NoArgument,
 		RunE: func(*cobra.Command, []string) error {
 			if info, ok := debug.ReadBuildInfo(); sbom && ok {
 				return a.Value(makeBOM(info))
 			}
-			return emit(a, readBuild(), func(a *app, b build) {
-				fmt.Fprintln(a.out, b)
+			return command.Emit(a, readBuild(), func(a *command.App, b build) {
+				fmt.Fprintln(a.Out, b)
 			})
 		},
 	}

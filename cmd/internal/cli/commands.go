@@ -1,0 +1,43 @@
+// Package cli contains the commands of operators, which show the state of pawl and decide about it. The API and the
+// console offer the same reads and decisions. Commands that decide are generated from the table of verbs in package
+// operator.
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
+)
+
+// Commands returns the commands of operators.
+func Commands(a *command.App) []*cobra.Command {
+	of := func(name, short string, shows ...*cobra.Command) *cobra.Command {
+		return command.Group(name, short, append(shows, verbsOf(a, name)...)...)
+	}
+	return []*cobra.Command{
+		status(a),
+		of("events", "The received events", eventsList(a), eventsShow(a), eventsPayload(a),
+			eventsBackfill(a)),
+		of("approvals", "The decisions that wait for a second person"),
+		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
+		of("accounts", "The accounts and their access", accountsList(a), accountsShow(a), accountsAnnounce(a),
+			accountsLink(a), accountsLinks(a)),
+		rebuildCommand(a),
+		command.Group("emails", "The emails to customers", emailsPreview(a)),
+		command.Group("rules", "The billing rules: plans, prices, account mapping and policy", rulesShow(a),
+			rulesDiff(a), rulesApply(a)),
+		of("payments", "The payments without an account, and the withheld orders", paymentsUnassigned(a)),
+		of("entries", "The finance entries that differ from the facts"),
+		of("tasks", "The tasks for people", tasksList(a), tasksShow(a)),
+		of("rejections", "The refused requests", rejectionsList(a), rejectionsShow(a)),
+		command.Group("audit", "The audit trail", auditList(a), auditVerify(a)),
+		sources(a),
+		sinks(a),
+		of("effects", "The start of effects, and the effects withheld before it", effectsShow(a)),
+		reconcile(a),
+		of("tokens", "The API tokens of programs", tokensList(a)),
+		verbAlone(a, "export"),
+		verbAlone(a, "forget"),
+		command.Group("import", "Import the existing objects of a provider", importStripe(a)),
+	}
+}

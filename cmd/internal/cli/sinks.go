@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+)
+
+func sinks(a *command.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "sinks", Short: "Show the sinks and destinations with their state", Args: command.NoArgument,
+		Long: `Show the sinks and destinations and whether they are down or paused.
+The breaker of a sink opens after several equal failures in a row, or after one answer 401 or 403. The sink is then down: its effects
+wait until it answers a probe. pawl sinks pause pauses a sink until pawl sinks resume.`,
+	}
+	cmd.AddCommand(append(verbsOf(a, "sinks"), sinksCheck(a))...)
+	return command.Show(a, cmd, func(ctx context.Context, s *command.Session, _ []string) ([]report.Sink, error) {
+		return report.TimedSinks(ctx, s.Config, s.DB)
+	}, func(a *command.App, sinks []report.Sink) {
+		a.List(tables.Sinks(sinks), "MAX CONCURRENCY", "PROBES", "SINCE")
+	})
+}
+
+func sinksCheck(a *command.App) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "check [NAME]...", Short: "Check the access to each sink, and whether it honours idempotency keys",
+		Args: cobra.ArbitraryArgs,
+		Long: `Check the named sinks and destinations, or all of them: each must be reachable and accept the credentials of pawl. An API must
+also return the same answer to the same Idempotency-Key, and 409 if the same key comes with another body. The command
+signs in at the mail server and sends no email.
+
+The requests concern the account ` + sinkcheck.Account + ` and have the header ` + sinkcheck.Header + `: true. A sink that supports the header changes
+and books nothing. A sink that ignores it would store the request; the command therefore asks first, unless you add --yes.
+The exit code is 1 if a check fails.`,
+		RunE: func(cmd *cobra.Command, names []string) error { return runSinksCheck(cmd.Context(), a, names, yes) },
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "send all checks without a confirmation")
+	return cmd
+}
+
+func runSinksCheck(ctx context.Context, a *command.App, names []string, yes bool) error {
+	cfg, err := a.Load()
+	if err != nil {
+		return err
+	}
+	plans := sinkcheck.Plans(cfg)
+	if len(plans) == 0 {
+		return fmt.Errorf("no sink is configured: there is nothing to check")
+	}
+	if plans, err = named(plans, names); err != nil {
+		return err
+	}
+	yes = yes || mayCheck(a, plans)
+	findings := checkedSinks{}
+	for _, p := range plans {
+		if p.Stays != "" && !yes {
+			findings = append(findings, sinkcheck.Finding{Sink: p.Sink, Check: "all", Result: sinkcheck.Note,
+				Found: "not checked", Do: "run the check with --yes"})
+			continue
+		}
+		findings = append(findings, p.Run(ctx)...)
+	}
+	return command.Emit(a, findings, func(a *command.App, found checkedSinks) {
+		a.Table(output.Rows("SINK|CHECK|RESULT|FOUND|WHAT TO DO", found, func(f sinkcheck.Finding) []any {
+			return []any{f.Sink, f.Check, f.Result, f.Found, f.Do}
+		}))
+	})
+}
+
+// named returns the plans of the named sinks in both modes, or all plans if there is no name.
+func named(plans []sinkcheck.Plan, names []string) (chosen []sinkcheck.Plan, err error) {
+	if len(names) == 0 {
+		return plans, nil
+	}
+	for _, name := range names {
+		found := len(chosen)
+		for _, p := range plans {
+			if p.Sink == name || strings.HasPrefix(p.Sink, name+":") {
+				chosen = append(chosen, p)
+			}
+		}
+		if len(chosen) == found {
+			return nil, command.Usagef("unknown sink %q: `pawl sinks` lists all sinks", name)
+		}
+	}
+	return chosen, nil
+}
+
+// checkedSinks are the findings about the sinks.
+type checkedSinks []sinkcheck.Finding
+
+// Failed reports whether a check fails.
+func (c checkedSinks) Failed() bool {
+	return slices.ContainsFunc(c, func(f sinkcheck.Finding) bool { return f.Result == sinkcheck.Fails })
+}
+
+// mayCheck asks for a confirmation before it sends requests that a sink could store. No answer means no.
+func mayCheck(a *command.App, plans []sinkcheck.Plan) bool {
+	asked := false
+	for _, p := range plans {
+		if p.Stays == "" {
+			continue
+		}
+		if !asked {
+			fmt.Fprintf(a.Err, "A sink that does not support the header %s stores these requests:\n", sinkcheck.Header)
+			asked = true
+		}
+		fmt.Fprintf(a.Err, "  %-24s %s\n", output.Clean(p.Sink), p.Stays)
+	}
+	if !asked {
+		return true
+	}
+	said := strings.ToLower(a.Ask("Send it? [y/N]: "))
+	return said == "y" || said == "yes"
+}

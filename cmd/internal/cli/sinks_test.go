@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawlhq/pawl/activities/activitiestest"
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
+	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
+	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
+	"github.com/pawlhq/pawl/schema/schematest"
+)
+
+// A sink that is down shows since when, the reason, and the number of waiting runs; the others are up.
+func TestSinks(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	commandtest.Write(t, s.File, commandtest.Read(t, s.File)+`
+destinations:
+  crm: {url: "https://crm.example/in", max_concurrency: 3, sources: [billing], secrets: [{value: "env:SECRET"}]}
+`)
+	conn := commandtest.Connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `insert into breakers (sink, open, since, reason, probes, probe_at) values ('destinations:crm', true, now(), 'crm.example answered 503', 4, now())`); err != nil {
+		t.Fatal(err)
+	}
+	reports := commandtest.Decode[[]report.Sink](t, s.Pawl(t, "sinks", "--json"))
+	found := false
+	for _, r := range reports {
+		switch {
+		case r.Name == "destinations:crm":
+			found = r.State == "down" && r.Since != nil && r.Reason == "crm.example answered 503" && r.Probes == 4 && r.MaxConcurrency == 3
+		case r.State != "up" || r.Since != nil:
+			t.Errorf("report %+v", r)
+		}
+	}
+	if !found {
+		t.Errorf("reports %+v, want crm out", reports)
+	}
+	if screen := s.Pawl(t, "sinks"); screen.Code != 0 || !strings.Contains(screen.Out, "crm.example answered 503") {
+		t.Errorf("screen:\n%s%s", screen.Out, screen.Err)
+	}
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe", "code": "github"})
+	commandtest.Write(t, s.File, strings.Replace(commandtest.Read(t, s.File), "provider: github,", "provider: github, url: 'https://us:hush@hooks.example/in?token=hush',", 1))
+	conn := commandtest.Connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `insert into source_counts values ('billing', 'admitted', 'secret-1', now(), 7, now())`); err != nil {
+		t.Fatal(err)
+	}
+	r := s.Pawl(t, "sources", "--json")
+	reports := commandtest.Decode[[]report.Source](t, r)
+	if len(reports) != 2 || reports[0].Name != "billing" || reports[0].Secrets[0].Uses != 7 || reports[0].Secrets[0].Verdict != "in use" || reports[0].Path != "/hooks/billing" {
+		t.Errorf("report %+v", reports)
+	}
+	screen := s.Pawl(t, "sources")
+	if screen.Code != 0 || !strings.Contains(screen.Out, "in use") || !strings.Contains(screen.Out, "github") {
+		t.Errorf("screen:\n%s%s", screen.Out, screen.Err)
+	}
+	if !strings.Contains(screen.Out, "https://hooks.example/in ") {
+		t.Errorf("the URL is not shown:\n%s", screen.Out)
+	}
+	if strings.Contains(r.Out+screen.Out, commandtest.Secret) || strings.Contains(r.Out+screen.Out, "hush") {
+		t.Error("a secret is shown")
+	}
+}
+
+// systemUser matches the prefix of the name set by --as.
+var systemUser = regexp.MustCompile(`uid:\d+(\([^)]*\))? `)
+
+// A paused sink or source stays paused until a person resumes it. All lists of sinks and sources show it, and the audit
+// trail contains it.
+func TestPause_Resume(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	commandtest.Write(t, s.File, commandtest.Read(t, s.File)+`
+destinations:
+  crm: {url: "https://crm.example/in", sources: [billing], secrets: [{value: "env:SECRET"}]}
+`)
+	paused := func() string {
+		t.Helper()
+		var names []string
+		for _, r := range commandtest.Decode[[]report.Sink](t, s.Pawl(t, "sinks", "--json")) {
+			if r.State == "paused" {
+				names = append(names, r.Name+" "+r.Reason[strings.Index(r.Reason, "by "):])
+			}
+		}
+		for _, r := range commandtest.Decode[[]report.Source](t, s.Pawl(t, "sources", "--json")) {
+			if r.Paused != "" {
+				names = append(names, r.Name+" "+r.Paused[strings.Index(r.Paused, "by "):])
+			}
+		}
+		return systemUser.ReplaceAllString(strings.Join(names, ", "), "")
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		says string
+		then string
+	}{
+		{"sources pause billing", 2, "needs --reason", ""},
+		{"sources pause billing --reason x --dry-run", 0, "would be done: it affects billing; 0 events wait now", ""},
+		{"sources pause nosuch --reason x", 1, `there is no source "nosuch": write one of billing`, ""},
+		{"sinks pause destinations:nosuch --reason x", 1, `there is no sink "destinations:nosuch": write one of workspaces, finance, email, destinations:crm`, ""},
+		{"sources resume billing --reason x", 1, "billing is not paused", ""},
+		{"sources pause billing --as ada --reason plans --request-id one", 0, "billing is paused; 0 events wait now", "billing by ada: plans"},
+		{"sources pause billing --as ada --reason plans --request-id one", 0, "was decided before, by uid:", "billing by ada: plans"},
+		{"sources pause billing --as eve --reason other", 1, "billing is paused since ", "billing by ada: plans"},
+		{"sinks pause destinations:crm --as ada --reason moves", 0, "destinations:crm is paused; 0 runs wait now", "destinations:crm by ada: moves, billing by ada: plans"},
+		{"sources resume billing --as eve --reason mended", 0, "billing is resumed", "destinations:crm by ada: moves"},
+		{"sinks resume destinations:crm --as eve --reason moved", 0, "destinations:crm is resumed", ""},
+		{"sources resume gone --reason x", 1, `there is no source "gone"`, ""},
+	} {
+		got := s.Pawl(t, strings.Fields(tt.args)...)
+		if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.says) {
+			t.Errorf("%s: code %d\n%s%s", tt.args, got.Code, got.Out, got.Err)
+		}
+		if now := paused(); now != tt.then {
+			t.Errorf("after %s: paused %q, want %q", tt.args, now, tt.then)
+		}
+	}
+	// A paused sink that is no longer configured can be resumed, because its events wait.
+	if _, err := commandtest.Connect(t, dsn).Exec(t.Context(), `insert into pauses (kind, name, who, why) values ('source', 'gone', 'ada', 'moved')`); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Pawl(t, "sources", "resume", "gone", "--as", "eve", "--reason", "tidy"); got.Code != 0 || !strings.Contains(got.Out, "gone is resumed") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if got := s.Pawl(t, "sinks"); got.Code != 0 || strings.Contains(got.Out, "paused since") {
+		t.Errorf("screen:\n%s%s", got.Out, got.Err)
+	}
+	rows, err := commandtest.Connect(t, dsn).Query(t.Context(), `select action || ' ' || target || ' ' || actor || ' ' || reason from operator_actions order by id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trail []string
+	for rows.Next() {
+		var row string
+		if err := rows.Scan(&row); err != nil {
+			t.Fatal(err)
+		}
+		trail = append(trail, row)
+	}
+	if want := "[pause-source billing ada plans pause-sink destinations:crm ada moves resume-source billing eve mended resume-sink destinations:crm eve moved resume-source gone eve tidy]"; systemUser.ReplaceAllString(fmt.Sprint(trail), "") != want {
+		t.Errorf("audit trail %v, want %s", trail, want)
+	}
+}
+
+// withSinks is a configuration with sinks at these URLs, with a token.
+func withSinks(t *testing.T, workspaces, finance, destination, smtp string) commandtest.Stack {
+	t.Helper()
+	s := commandtest.Stack{Program: program(), File: filepath.Join(t.TempDir(), "pawl.yaml"), Env: map[string]string{"DSN": "postgres://localhost/none", "SECRET": commandtest.Secret, "TOKEN": "right"}}
+	commandtest.Write(t, s.File, fmt.Sprintf(`
+database: env:DSN
+plans: {prices: {price_pro: pro}, features: {pro: [api]}}
+sources:
+  stripe: {provider: stripe, mode: test, secrets: [{value: env:SECRET}]}
+sinks:
+  workspaces: {url: %q, token: "env:TOKEN"}
+  finance: {url: %q, token: "env:TOKEN"}
+  email: {address: %q, from: "billing@pawl.test", tls: none}
+destinations: {crm: {url: %q, events: ["*"]}}
+`, workspaces, finance, smtp, destination))
+	return s
+}
+
+// The sandbox meets all requirements for sinks: every check passes, and its journals are empty afterwards.
+func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	world, err := sandbox.Start(context.Background(), sandbox.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = world.Close() })
+	s := withSinks(t, world.URL(), world.URL(), world.URL()+"/events", world.SMTPAddr())
+	r := s.Pawl(t, "sinks", "check", "--yes", "--json")
+	checks := map[string]string{}
+	for _, f := range commandtest.Decode[[]sinkcheck.Finding](t, r) {
+		checks[f.Sink+" "+f.Check] = f.Result
+		if f.Result == sinkcheck.Fails {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, want := range []string{"workspaces repeat", "workspaces conflict", "finance repeat", "finance conflict", "email reach", "destinations:crm repeat"} {
+		if checks[want] != sinkcheck.OK {
+			t.Errorf("%s is %q, want ok", want, checks[want])
+		}
+	}
+	if r.Code != 0 {
+		t.Errorf("exit %d: %s", r.Code, r.Err)
+	}
+	for _, service := range []string{"workspaces", "finance", "events", "email"} {
+		if content, err := os.ReadFile(filepath.Join(dir, service+".jsonl")); err != nil || len(content) > 0 {
+			t.Errorf("the journal of %s holds %s (%v)", service, content, err)
+		}
+	}
+	if r := s.Pawl(t, "sinks", "check"); r.Code != 0 || !strings.Contains(r.Out, "not checked") || !strings.Contains(r.Err, "an entry of 0") {
+		t.Errorf("without an answer: exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+}
+
+// demanding is a sink with at most one fault.
+type demanding struct {
+	mu    sync.Mutex
+	fault string
+	keys  map[string]string
+	sent  int
+	wrong []error
+}
+
+func (p *demanding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	p.wrong = append(p.wrong, activitiestest.Conforms(r))
+	p.sent++
+	key := r.Header.Get("Idempotency-Key")
+	before, known := p.keys[key]
+	switch {
+	case r.Header.Get("Authorization") != "Bearer right" && p.fault != "open", p.fault == "denied":
+		w.WriteHeader(http.StatusUnauthorized)
+	case p.fault == "missing":
+		w.WriteHeader(http.StatusNotFound)
+	case known && before != string(body) && p.fault != "any body":
+		w.WriteHeader(http.StatusConflict)
+	default:
+		p.keys[key] = string(body)
+		id := key
+		if p.fault == "forgets" {
+			id = fmt.Sprint(p.sent)
+		}
+		fmt.Fprintf(w, `{"id":%q}`, id)
+	}
+}
+
+// Exactly the fault of the sink is reported, with the action to take.
+func TestSinksCheck_Faults_Told(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]struct{ check, result, do string }{
+		"":         {"strangers", sinkcheck.OK, ""},
+		"denied":   {"token", sinkcheck.Fails, "check sinks.finance.token"},
+		"missing":  {"token", sinkcheck.Fails, "check the path behind sinks.finance.url"},
+		"forgets":  {"repeat", sinkcheck.Fails, "answer a key that comes again with the remembered answer"},
+		"any body": {"conflict", sinkcheck.Fails, "answer 409"},
+		"open":     {"strangers", sinkcheck.Note, "have the API check the token"},
+		"gone":     {"reach", sinkcheck.Fails, "check sinks.finance.url"},
+	} {
+		t.Run("fault "+fault, func(t *testing.T) {
+			t.Parallel()
+			good, bad := &demanding{keys: map[string]string{}}, &demanding{keys: map[string]string{}, fault: fault}
+			at, of := httptest.NewServer(good), httptest.NewServer(bad)
+			crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+			t.Cleanup(crm.Close)
+			t.Cleanup(at.Close)
+			t.Cleanup(of.Close)
+			if fault == "gone" {
+				of.Close()
+			}
+			r := withSinks(t, at.URL, of.URL, crm.URL, "127.0.0.1:1").Pawl(t, "sinks", "check", "--yes", "--json")
+			found := false
+			for _, f := range commandtest.Decode[[]sinkcheck.Finding](t, r) {
+				switch {
+				case f.Sink == "finance" && f.Check == want.check:
+					found = f.Result == want.result && strings.HasPrefix(f.Do, want.do)
+					if !found {
+						t.Errorf("%+v, want %+v", f, want)
+					}
+				case f.Sink == "finance" && f.Result != sinkcheck.OK, f.Sink == "workspaces" && f.Result != sinkcheck.OK:
+					t.Errorf("%+v", f)
+				}
+			}
+			if !found {
+				t.Errorf("%s was not checked: %s", want.check, r.Out)
+			}
+			for _, err := range append(good.wrong, bad.wrong...) {
+				if err != nil {
+					t.Errorf("pawl sends no such request: %v", err)
+				}
+			}
+			if r.Code != 1 { // no mail server listens
+				t.Errorf("exit %d", r.Code)
+			}
+		})
+	}
+}

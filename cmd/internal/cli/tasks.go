@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/task"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/account"
+	"github.com/pawlhq/pawl/schema/billing/fold"
+)
+
+func tasksList(a *command.App) *cobra.Command {
+	var f account.TaskFilter
+	cmd := &cobra.Command{Use: "list", Short: "List the open tasks: next due first, then oldest first",
+		Args: command.NoArgument}
+	command.ModeFlag(cmd, &f.Mode, "only live tasks, or only test tasks")
+	cmd.Flags().StringVar(&f.Kind, "kind", "", "only tasks of this `kind`")
+	taskFilterFlags(cmd, &f)
+	return command.List(a, cmd, command.Listing[account.Task]{
+		Read: func(ctx context.Context, s *command.Session, limit int) ([]account.Task, error) {
+			f.Limit = limit
+			return account.OpenTasks(ctx, s.DB, f)
+		},
+		Table: tables.Tasks, Drops: []string{"SINCE", "MODE", "EVENT", "ACCOUNT"},
+	})
+}
+
+func tasksShow(a *command.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show OBJECT", Short: "Show the tasks about an object with their history",
+		Args: command.OneID,
+		Long: `Show the open and closed tasks about an object, and the people who took, annotated or closed each task. OBJECT is the
+value in the column OBJECT of pawl tasks list.`,
+	}
+	return command.Show(a, cmd, func(ctx context.Context, s *command.Session, args []string) ([]task.Shown, error) {
+		return task.Show(ctx, s.Operator, args[0])
+	}, writeTasks)
+}
+
+func writeTasks(a *command.App, tasks []task.Shown) {
+	for _, t := range tasks {
+		commands := [][]string{{"Continue with:"}}
+		of := " " + decide.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --reason REASON"
+		switch {
+		case t.State != fold.TaskOpen:
+		case t.Kind == billing.TaskReview:
+			commands = append(commands, []string{"  " + a.CommandLine("events show "+decide.ShellWord(t.Event))})
+		default:
+			commands = append(commands, []string{"  " + a.CommandLine("tasks take"+of)},
+				[]string{"  " + a.CommandLine("tasks note"+of)}, []string{"  " + a.CommandLine("tasks close"+of)})
+		}
+		a.Tables(tables.TaskHead(t), tables.TaskActions(t), commands)
+	}
+}
