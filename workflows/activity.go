@@ -12,7 +12,9 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/workflows/jobs"
 	"github.com/pawlhq/pawl/workflows/plan"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // These are the receiver types of the activities. The flows use only their method values, as names of the activities. A
@@ -45,8 +47,8 @@ func CheckReceivers(registered []any) error {
 			faults = append(faults, fmt.Errorf("no %s is registered, and flows run its activities: add one to Equip in cmd/internal/process/worker.go", needed))
 		}
 	}
-	for _, name := range []string{ActivityWorkOnJob, ActivityStopJob, ActivityReconcileDue, ActivityFindGaps,
-		ActivityExamineEndpoint} {
+	for _, name := range []string{jobs.ActivityWork, jobs.ActivityStop, schedules.ActivityReconcileDue,
+		schedules.ActivityFindGaps, schedules.ActivityExamineEndpoint} {
 		has := func(r any) bool { _, found := reflect.TypeOf(r).MethodByName(name); return found }
 		if !slices.ContainsFunc(registered, has) {
 			faults = append(faults, fmt.Errorf("no registered receiver has the activity %s: add one to forRuns in cmd/internal/process/receivers.go", name))

@@ -50,7 +50,8 @@ func (r *run) validate(action string, in DecisionInput) error {
 func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	r.decided, r.recorded = nil, false
 	settled := workflow.GetSignalChannel(r.ctx, activities.SignalSettled)
-	drain(settled) // signals from before this park
+	for settled.ReceiveAsync(nil) { // discard the signals from before this park
+	}
 	var parked activities.ParkRunResult
 	f := r.f
 	park := activities.ParkRunInput{

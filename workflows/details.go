@@ -5,11 +5,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
-	"github.com/pawlhq/pawl/activities/letters"
+	"github.com/pawlhq/pawl/workflows/markdown"
 	"github.com/pawlhq/pawl/workflows/plan"
 )
 
@@ -17,19 +16,15 @@ import (
 // read only while a worker runs. The box shows about nine lines. The first line contains the reason why the run waits,
 // the second the effects by state, and the others contain commands.
 
-// longestWhy is the maximum length of a displayed reason in bytes, about three lines of the box. The receipt holds
-// the full text.
-const longestWhy = 300
-
 // showParked shows why the run is parked and which commands apply.
 func (f *flow) showParked(status string, why reason) {
-	f.details("**" + why.as(status) + "** " + prose(why.text) + "\n\n" + f.summary() + "\n\n```\n" +
+	f.details("**" + why.as(status) + "** " + markdown.Text(why.text) + "\n\n" + f.summary() + "\n\n```\n" +
 		strings.Join(f.commands(), "\n") + "\n```\n")
 }
 
 // show shows a headline and the state of the effects.
 func (f *flow) show(headline string) {
-	f.details("**" + prose(headline) + "**\n\n" + f.summary() + "\n\n```\n" + f.command("show") +
+	f.details("**" + markdown.Text(headline) + "**\n\n" + f.summary() + "\n\n```\n" + f.command("show") +
 		"\n```\n")
 }
 
@@ -42,7 +37,7 @@ func (f *flow) summary() string {
 		if kinds[group] == nil {
 			groups = append(groups, group)
 		}
-		kinds[group] = append(kinds[group], prose(s.name()))
+		kinds[group] = append(kinds[group], markdown.Text(s.name()))
 	}
 	// A state that is not in this list means that the effect is not done. Such groups come first.
 	words := []string{"waits", "not begun", "done", "skipped", "compensated"}
@@ -125,20 +120,4 @@ func (f *flow) command(verb string, flags ...string) string {
 		id = f.in.ReceiptID
 	}
 	return strings.Join(slices.Concat([]string{"pawl", "events", verb, id}, flags), " ")
-}
-
-// markup escapes characters with a meaning in Markdown.
-var markup = strings.NewReplacer("\r", "", "\n", " ", "`", "'", `\`, `\\`, "*", `\*`, "[", `\[`, "<", `\<`, "|", `\|`)
-
-// prose escapes text for Markdown and limits its length, because reasons contain input of people and outside systems.
-// It removes characters that hide or reverse the text beside them.
-func prose(text string) string {
-	if len(text) > longestWhy {
-		end := longestWhy
-		for !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end] + "…"
-	}
-	return letters.Line(markup.Replace(text))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/schema/schematest"
+	"github.com/pawlhq/pawl/workflows/markdown"
 )
 
 // Text from outside is plain text in Temporal's Markdown. It creates no link, no markup and no new line.
@@ -16,7 +17,7 @@ func TestProse_WhatComesFromOutside_IsText(t *testing.T) {
 	due.Type = schematest.Planted
 	event := EventInput{}
 	event.Type, event.ObjectID = schematest.Planted, "\\"+schematest.Planted
-	for _, text := range []string{prose(schematest.Planted), prose(`\[x](javascript:1)`), prose(`\\<b>`), prose("a\n# b\r\n```"), due.Summary(), event.Summary()} {
+	for _, text := range []string{markdown.Text(schematest.Planted), markdown.Text(`\[x](javascript:1)`), markdown.Text(`\\<b>`), markdown.Text("a\n# b\r\n```"), due.Summary(), event.Summary()} {
 		if found := live.FindString(text); found != "" {
 			t.Errorf("%q has %q", text, found)
 		}

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/workflows/workflowid"
 )
 
 // DueInput identifies a scheduled run: the account, and the time at which its actions became due.
@@ -22,10 +24,12 @@ const (
 )
 
 // id returns the workflow ID of the run, e.g. "due:live:acme:20260322T000010Z".
-func (d DueInput) id(mode string) string { return bounded(duePrefix + mode + ":" + d.object()) }
+func (d DueInput) id(mode string) string {
+	return workflowid.Bound(duePrefix + mode + ":" + d.object())
+}
 
 func (d DueInput) object() string {
-	return printable(d.Account, ":") + ":" + d.At.UTC().Format(dueTime)
+	return workflowid.Escape(d.Account, ":") + ":" + d.At.UTC().Format(dueTime)
 }
 
 // DueOf parses the workflow ID of a scheduled run. It returns false for any other workflow ID.

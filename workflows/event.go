@@ -1,13 +1,12 @@
 package workflows
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"strings"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/workflows/markdown"
+	"github.com/pawlhq/pawl/workflows/workflowid"
 )
 
 // EventInput is the input of every flow. Histories contain it, so fields can be added but not removed.
@@ -25,9 +24,9 @@ type ReplayInput = activities.Replay
 // Summary returns the Markdown text that the Temporal UI shows for a run, beside its ID.
 func (in EventInput) Summary() string {
 	if in.Due != nil {
-		return prose("due for " + printable(in.Due.Account, "") + ", after " + in.Type)
+		return markdown.Text("due for " + workflowid.Escape(in.Due.Account, "") + ", after " + in.Type)
 	}
-	return prose(strings.TrimSpace(in.Type + " " + in.ObjectID))
+	return markdown.Text(strings.TrimSpace(in.Type + " " + in.ObjectID))
 }
 
 // Flow returns the workflow type for the event or the scheduled run.
@@ -47,9 +46,6 @@ func (in EventInput) Flow() string {
 // OnlyRelays reports whether the event is delivered to destinations without any other effect.
 func (in EventInput) OnlyRelays() bool { return in.Flow() == relayFlow }
 
-// maxID is the size of the workflow ID column in Temporal's SQL schema.
-const maxID = 255
-
 // ID returns the workflow ID of the event: "stripe:evt_123", or "stripe:acct_9:evt_123" for a connected account. IDs
 // are unique per event. The ID of a scheduled run begins with "due:".
 //
@@ -62,7 +58,7 @@ func (in EventInput) ID() string {
 	if in.Due != nil {
 		return in.Due.id(in.Mode)
 	}
-	return bounded(in.Provider + ":" + in.name())
+	return workflowid.Bound(in.Provider + ":" + in.name())
 }
 
 // name identifies the event within its provider and mode: "evt_123", or "acct_9:evt_123".
@@ -70,33 +66,11 @@ func (in EventInput) name() string {
 	// If the event ID contains a colon and the event has no account, the name contains an empty account, so that no
 	// part of the event ID is read as an account.
 	if in.Account == "" && !strings.Contains(in.EventID, ":") {
-		return printable(in.EventID, "")
+		return workflowid.Escape(in.EventID, "")
 	}
-	return printable(in.Account, ":") + ":" + printable(in.EventID, "")
+	return workflowid.Escape(in.Account, ":") + ":" + workflowid.Escape(in.EventID, "")
 }
 
 // AnewID returns the workflow ID of an event if the run with the result of ID belongs to another receipt: the event ID
 // exists in both modes, or the other receipt was deleted.
-func (in EventInput) AnewID() string { return bounded(in.ID() + ":" + in.ReceiptID) }
-
-// printable percent-encodes every byte of s that is not printable ASCII, is contained in escaped, or is a percent
-// sign. Different strings have different results.
-func printable(s, escaped string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c < 0x21 || c > 0x7e || c == '%' || strings.IndexByte(escaped, c) >= 0 {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-func bounded(id string) string {
-	if len(id) <= maxID {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
+func (in EventInput) AnewID() string { return workflowid.Bound(in.ID() + ":" + in.ReceiptID) }

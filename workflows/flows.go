@@ -10,7 +10,9 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	stripebodies "github.com/pawlhq/pawl/activities/stripe"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/workflows/jobs"
 	"github.com/pawlhq/pawl/workflows/plan"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // Flow is a workflow type with the event types that it handles.
@@ -63,7 +65,7 @@ func Register(r Registry) {
 	for _, f := range Flows() {
 		r.RegisterWorkflowWithOptions(f.Run, workflow.RegisterOptions{Name: f.Name})
 	}
-	for _, run := range []any{Job, ReconcileAccounts, FindGaps, WatchEndpoint} {
+	for _, run := range []any{jobs.Job, schedules.ReconcileAccounts, schedules.FindGaps, schedules.WatchEndpoint} {
 		r.RegisterWorkflow(run)
 	}
 }
@@ -213,4 +215,44 @@ func Types(provider string) []string { return slices.Sorted(maps.Keys(routes[pro
 // Written reports whether a flow handles an event type of a provider.
 func Written(provider, eventType string) bool {
 	return Route(provider, eventType) != relayFlow
+}
+
+// Ignored is a group of event types without a flow, and the reason why they have none. pawl still relays events of
+// these types.
+type Ignored struct {
+	Types  []string
+	Reason string
+}
+
+// IgnoredTypes lists the types of Stripe's billing events without a flow. Together with [Flows] it covers every type
+// that a SaaS company can receive.
+func IgnoredTypes() []Ignored {
+	return []Ignored{
+		{[]string{"invoice.upcoming"}, "announces an invoice that does not exist yet and has no ID"},
+		{[]string{"invoice.payment_attempt_required"}, "asks you to collect outside of Stripe; `invoice.paid` and `invoice.overdue` report the result"},
+		{[]string{"payment_method.attached", "payment_method.detached", "payment_method.updated",
+			"payment_method.automatically_updated",
+			"setup_intent.succeeded", "setup_intent.setup_failed", "customer.source.expiring"},
+			"cards grant nothing; the invoice reports whether a card paid it"},
+		{[]string{"customer.discount.created", "customer.discount.updated", "customer.discount.deleted",
+			"customer.tax_id.updated"},
+			"changes the amount of the next invoice, which contains it"},
+		{[]string{"subscription_schedule.released", "subscription_schedule.canceled", "subscription_schedule.aborted",
+			"subscription_schedule.expiring"},
+			"plans changes; `customer.subscription.updated` reports each change when it happens"},
+		{[]string{"entitlements.active_entitlement_summary.updated"}, "pawl takes features from `plans.features`"},
+		{[]string{"account.updated", "capability.updated", "account.application.deauthorized"},
+			"concerns a connected account, and none of its customers"},
+		{[]string{"billing.alert.triggered", "billing.credit_grant.created", "billing.credit_grant.updated",
+			"v1.billing.meter.error_report_triggered"},
+			"concerns usage, which grants nothing"},
+		{[]string{"product.created", "product.updated", "product.deleted", "price.created", "price.updated",
+			"price.deleted"},
+			"`plans.prices` maps prices to plans"},
+		{[]string{"charge.failed", "payment_intent.payment_failed", "payment_intent.processing",
+			"payment_intent.canceled"},
+			"the invoice or the checkout session reports the result of a payment"},
+		{[]string{"charge.expired", "payment_intent.amount_capturable_updated"},
+			"an authorisation is not cash: a capture has its own events, and a release moves no money"},
+	}
 }

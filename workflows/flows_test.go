@@ -32,7 +32,7 @@ func TestFlows_EachBillingEvent_Decided(t *testing.T) {
 	t.Parallel()
 	ignored := map[string]int{}
 	for _, group := range workflows.IgnoredTypes() {
-		if group.Why == "" {
+		if group.Reason == "" {
 			t.Errorf("there is no reason why %v are ignored", group.Types)
 		}
 		for _, name := range group.Types {

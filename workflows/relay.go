@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/workflows/workflowid"
 )
 
 // relay delivers an event to the destinations of its source. It is the flow of every event without a flow of its own.
@@ -52,5 +53,5 @@ func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 
 // eventObject returns the part of an effect key that identifies the event: <provider>:<mode>[:<account>]:<event>.
 func (in EventInput) eventObject() string {
-	return in.Provider + ":" + in.Mode + ":" + bounded(in.name())
+	return in.Provider + ":" + in.Mode + ":" + workflowid.Bound(in.name())
 }

@@ -128,7 +128,7 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 	fresh(t, file, "<!-- flows -->\n", "<!-- /flows -->\n", b.String())
 	ignored := "| events | why no flow is for them |\n|---|---|\n"
 	for _, i := range workflows.IgnoredTypes() {
-		ignored += "| `" + strings.Join(i.Types, "`, `") + "` | " + i.Why + " |\n"
+		ignored += "| `" + strings.Join(i.Types, "`, `") + "` | " + i.Reason + " |\n"
 	}
 	fresh(t, file, "<!-- ignored -->\n", "<!-- /ignored -->\n", ignored)
 	for _, kind := range plan.Catalogue() {

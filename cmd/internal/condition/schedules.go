@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/notice"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // schedule is the kind of condition that a Temporal schedule needs attention. It returns nothing if Temporal is
@@ -39,7 +39,7 @@ var schedule = Kind{
 			if s.Last != nil {
 				c.Since = *s.Last
 			}
-			if source, gaps := strings.CutPrefix(s.Name, workflows.ScheduleGaps); gaps && s.Came.Left > 0 {
+			if source, gaps := strings.CutPrefix(s.Name, schedules.Gaps); gaps && s.Came.Left > 0 {
 				c.Command = backfillCommand(source)
 			}
 			list = append(list, c)
@@ -57,7 +57,7 @@ type Schedule struct {
 	Note   string
 	// Last is the time of the last run, or nil. Came is the result of this run. Failed is set if this run failed.
 	Last   *time.Time
-	Came   workflows.ScheduledResult
+	Came   schedules.Result
 	Failed bool
 	// Next is the time of the next run, or nil if no run is planned.
 	Next *time.Time

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // A new installation starts with an API key for a Stripe account that has existed for a year. Nothing is sent for an
@@ -46,7 +47,7 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 			}
 		}
 	}
-	if _, came := r.trigger(workflows.ScheduleGaps + "stripe"); len(r.rows(`select event_id from receipts`)) != 0 {
+	if _, came := r.trigger(schedules.Gaps + "stripe"); len(r.rows(`select event_id from receipts`)) != 0 {
 		t.Errorf("before an import and a delivery the search returned %+v", came)
 	}
 	result, err := importer.Run(t.Context(), importer.Config{
@@ -55,7 +56,7 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 	if err != nil || result.Read["subscriptions"] == 0 || len(result.Effects) == 0 {
 		t.Fatalf("the import read %+v, %v", result, err)
 	}
-	r.trigger(workflows.ScheduleGaps + "stripe")
+	r.trigger(schedules.Gaps + "stripe")
 	for _, e := range recent {
 		r.status(e, receipt.Processed)
 	}

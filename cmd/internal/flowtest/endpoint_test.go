@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/endpoint"
 	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // endpoints sets Stripe's webhook endpoints.
@@ -58,7 +59,7 @@ func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 		"api_version": "2025-03-31.basil", "enabled_events": workflows.Types("stripe")}
 	look := func(says string) {
 		r.Helper()
-		workflowID, came := r.trigger(workflows.ScheduleEndpoint + "stripe")
+		workflowID, came := r.trigger(schedules.Endpoint + "stripe")
 		if !strings.HasPrefix(came.Says, says) {
 			t.Errorf("the check returned %q, want %q", came.Says, says)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
+	jobruns "github.com/pawlhq/pawl/workflows/jobs"
 )
 
 // bulkRig is a rig with some parked events. They failed because the finance sink was down, and it works again.
@@ -136,7 +137,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 		t.Errorf("audit trail: %d rows, %v", rows, err)
 	}
 	if recording() {
-		writeGolden(t, "Job", "finished", b.history(workflows.JobInput{ID: id}.WorkflowID(), ""))
+		writeGolden(t, "Job", "finished", b.history(jobruns.Input{ID: id}.WorkflowID(), ""))
 	}
 }
 
@@ -199,7 +200,7 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if _, err := bob("pause", "again", ""); err == nil || !strings.Contains(err.Error(), "paused already") {
 		t.Errorf("paused twice: %v", err)
 	}
-	workflowID := workflows.JobInput{ID: id}.WorkflowID()
+	workflowID := jobruns.Input{ID: id}.WorkflowID()
 	var details string
 	b.until("the run shows that it is paused", func() bool {
 		details = b.currentDetails(workflowID)
@@ -222,7 +223,7 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if _, err := bob("cancel", "enough", ""); err != nil {
 		t.Fatal(err)
 	}
-	var p workflows.JobProgress
+	var p jobruns.Progress
 	if err := b.Temporal.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), &p); err != nil || p.State != "cancelled" {
 		t.Errorf("the run ended %+v, %v", p, err)
 	}
@@ -255,7 +256,7 @@ func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	j := b.retry(2)
 	b.mustStart(id, j)
 	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 1 })
-	workflowID := workflows.JobInput{ID: id}.WorkflowID()
+	workflowID := jobruns.Input{ID: id}.WorkflowID()
 	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +292,7 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 1 })
-	workflowID := workflows.JobInput{ID: id}.WorkflowID()
+	workflowID := jobruns.Input{ID: id}.WorkflowID()
 	if err := b.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "a test"); err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +318,7 @@ func TestJob_RunCancelledInTemporal_JobCancelled(t *testing.T) {
 	j := b.retry(0.2)
 	b.mustStart(id, j)
 	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 1 })
-	workflowID := workflows.JobInput{ID: id}.WorkflowID()
+	workflowID := jobruns.Input{ID: id}.WorkflowID()
 	if err := b.Temporal.CancelWorkflow(t.Context(), workflowID, ""); err != nil {
 		t.Fatal(err)
 	}

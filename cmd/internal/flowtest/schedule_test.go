@@ -22,7 +22,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/receipt"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // scheduled enables the schedules of the default policy.
@@ -32,7 +32,7 @@ func scheduled(c *config.Config) {
 }
 
 // trigger runs a schedule of the rig now, and returns the result.
-func (r *rig) trigger(name string) (workflowID string, came workflows.ScheduledResult) {
+func (r *rig) trigger(name string) (workflowID string, came schedules.Result) {
 	r.Helper()
 	handle := r.schedule(name)
 	before, err := handle.Describe(r.Context())
@@ -62,7 +62,7 @@ func (r *rig) trigger(name string) (workflowID string, came workflows.ScheduledR
 // schedule waits until a worker has created a schedule of the rig.
 func (r *rig) schedule(name string) client.ScheduleHandle {
 	r.Helper()
-	handle := r.Temporal.ScheduleClient().GetHandle(r.Context(), workflows.ScheduleID(r.Config.Temporal.TaskQueue, name))
+	handle := r.Temporal.ScheduleClient().GetHandle(r.Context(), schedules.ID(r.Config.Temporal.TaskQueue, name))
 	r.until("the schedule "+name+" is there", func() bool {
 		_, err := handle.Describe(r.Context())
 		return err == nil
@@ -87,7 +87,7 @@ func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 		r.result(r.receive(created), "")
 	}
 	r.tell(rename(t, purchaseAt(t, drifted, "customer.subscription.updated", "pro", at.Add(time.Hour)), "evt_"+drifted+"_changed"))
-	workflowID, came := r.trigger(workflows.ScheduleReconcile)
+	workflowID, came := r.trigger(schedules.Reconcile)
 	if recording() {
 		writeGolden(t, "ReconcileAccounts", "made", r.history(workflowID, ""))
 	}
@@ -115,7 +115,7 @@ func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 	if got := r.rows(`select count(*)::text from accounts where reconciled_at is not null`); got[0] != "3" {
 		t.Errorf("%s accounts were compared", got[0])
 	}
-	if _, again := r.trigger(workflows.ScheduleReconcile); !strings.Contains(again.Says, "of 3 accounts") {
+	if _, again := r.trigger(schedules.Reconcile); !strings.Contains(again.Says, "of 3 accounts") {
 		t.Errorf("the result of the next day is %q", again.Says)
 	}
 }
@@ -175,11 +175,11 @@ func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 			lost := purchaseAt(t, "lost-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Hour))
 			late := purchaseAt(t, "late-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Second))
 			r.tell(lost, late)
-			if _, came := r.trigger(workflows.ScheduleGaps + "stripe"); !strings.Contains(came.Says, "neither a delivery nor an import") {
+			if _, came := r.trigger(schedules.Gaps + "stripe"); !strings.Contains(came.Says, "neither a delivery nor an import") {
 				t.Errorf("before the first delivery the search returned %+v", came)
 			}
 			r.exec(`insert into source_hours (source, hour, count) values ('stripe', now(), 1)`)
-			workflowID, came := r.trigger(workflows.ScheduleGaps + "stripe")
+			workflowID, came := r.trigger(schedules.Gaps + "stripe")
 			if recording() {
 				writeGolden(t, "FindGaps", policy, r.history(workflowID, ""))
 			}
@@ -205,8 +205,8 @@ func TestSchedule_FollowsTheConfiguration(t *testing.T) {
 	if err := r.EnsureSchedules(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	handle := r.schedule(workflows.ScheduleGaps + "stripe")
-	r.schedule(workflows.ScheduleReconcile)
+	handle := r.schedule(schedules.Gaps + "stripe")
+	r.schedule(schedules.Reconcile)
 	if err := handle.Pause(t.Context(), client.SchedulePauseOptions{Note: "by ada"}); err != nil {
 		t.Fatal(err)
 	}
@@ -222,23 +222,23 @@ func TestSchedule_FollowsTheConfiguration(t *testing.T) {
 	if err != nil || !d.Schedule.State.Paused || d.Schedule.State.Note != "by ada" {
 		t.Errorf("the pause did not stay: %+v, %v", d, err)
 	}
-	var in workflows.GapsInput
+	var in schedules.GapsInput
 	args := d.Schedule.Action.(*client.ScheduleWorkflowAction).Args
 	if err := converter.GetDefaultDataConverter().FromPayload(args[0].(*commonpb.Payload), &in); err != nil || in.File {
 		t.Errorf("the schedule has %+v, %v; want it to report", in, err)
 	}
 	gone := func(name string) {
 		t.Helper()
-		id := workflows.ScheduleID(r.Config.Temporal.TaskQueue, name)
+		id := schedules.ID(r.Config.Temporal.TaskQueue, name)
 		if _, err := r.Temporal.ScheduleClient().GetHandle(t.Context(), id).Describe(t.Context()); err == nil {
 			t.Errorf("%s is still there", id)
 		}
 	}
-	gone(workflows.ScheduleReconcile)
+	gone(schedules.Reconcile)
 	ensure(func(c *config.Config) {
 		s := c.Sources["stripe"]
 		s.APIKey = config.Ref{}
 		c.Sources["stripe"] = s
 	})
-	gone(workflows.ScheduleGaps + "stripe")
+	gone(schedules.Gaps + "stripe")
 }

@@ -32,7 +32,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/schematest"
-	"github.com/pawlhq/pawl/workflows"
+	jobruns "github.com/pawlhq/pawl/workflows/jobs"
 )
 
 // office is where two people decide about live money.
@@ -476,7 +476,7 @@ func (o *office) works(id string) *job.Job {
 	at := env.NewTestActivityEnvironment()
 	w := &jobs.Worker{Jobs: job.New(o.DB), Operator: o.Operator, Log: slog.New(slog.DiscardHandler)}
 	at.RegisterActivity(w)
-	if _, err := at.ExecuteActivity(w.WorkOnJob, workflows.JobInput{ID: id}); err != nil {
+	if _, err := at.ExecuteActivity(w.WorkOnJob, jobruns.Input{ID: id}); err != nil {
 		o.Fatal(err)
 	}
 	j, err := job.New(o.DB).Get(o.Context(), id)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // gapsBack is how far back the hourly search for missing events reaches. It is three days, because Stripe retries for
@@ -32,7 +32,7 @@ const jitter = 5 * time.Minute
 func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 	all := map[string]client.ScheduleOptions{}
 	add := func(name string, every, catchUp time.Duration, flow, in any) {
-		id := workflows.ScheduleID(c.Temporal.TaskQueue, name)
+		id := schedules.ID(c.Temporal.TaskQueue, name)
 		all[id] = client.ScheduleOptions{
 			ID: id, CatchupWindow: catchUp,
 			Spec: client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}, Jitter: jitter},
@@ -45,16 +45,16 @@ func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 			continue
 		}
 		if every := c.Policy.Reconcile; every > 0 {
-			add(workflows.ScheduleReconcile, 24*time.Hour, 12*time.Hour, workflows.ReconcileAccounts,
-				workflows.ReconcileInput{Every: every})
+			add(schedules.Reconcile, 24*time.Hour, 12*time.Hour, schedules.ReconcileAccounts,
+				schedules.ReconcileInput{Every: every})
 		}
 		if c.Policy.Backfill != "off" {
-			add(workflows.ScheduleGaps+name, time.Hour, 30*time.Minute, workflows.FindGaps,
-				workflows.GapsInput{Source: name, Back: gapsBack, File: c.Policy.Backfill == "auto"})
+			add(schedules.Gaps+name, time.Hour, 30*time.Minute, schedules.FindGaps,
+				schedules.GapsInput{Source: name, Back: gapsBack, File: c.Policy.Backfill == "auto"})
 		}
 		if c.Watches(name) {
-			add(workflows.ScheduleEndpoint+name, endpointEvery, endpointEvery, workflows.WatchEndpoint,
-				workflows.EndpointInput{Source: name})
+			add(schedules.Endpoint+name, endpointEvery, endpointEvery, schedules.WatchEndpoint,
+				schedules.EndpointInput{Source: name})
 		}
 	}
 	return all
@@ -63,13 +63,13 @@ func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 // EnsureSchedules creates and updates the configured schedules in Temporal, and deletes other schedules of pawl. A
 // schedule that a person has paused remains paused.
 func (n *Node) EnsureSchedules(ctx context.Context) error {
-	wanted, schedules, queue := Schedules(n.Config), n.Temporal.ScheduleClient(), n.Config.Temporal.TaskQueue
-	unwanted := map[string]bool{workflows.ScheduleID(queue, workflows.ScheduleReconcile): true}
+	wanted, scheduler, queue := Schedules(n.Config), n.Temporal.ScheduleClient(), n.Config.Temporal.TaskQueue
+	unwanted := map[string]bool{schedules.ID(queue, schedules.Reconcile): true}
 	for name := range fetches(n.Config) { // the list of schedules may be a few seconds old
-		unwanted[workflows.ScheduleID(queue, workflows.ScheduleGaps+name)] = true
-		unwanted[workflows.ScheduleID(queue, workflows.ScheduleEndpoint+name)] = true
+		unwanted[schedules.ID(queue, schedules.Gaps+name)] = true
+		unwanted[schedules.ID(queue, schedules.Endpoint+name)] = true
 	}
-	list, err := schedules.List(ctx, client.ScheduleListOptions{})
+	list, err := scheduler.List(ctx, client.ScheduleListOptions{})
 	for err == nil && list.HasNext() {
 		var entry *client.ScheduleListEntry
 		if entry, err = list.Next(); err == nil && strings.HasPrefix(entry.ID, queue+":") {
@@ -86,13 +86,13 @@ func (n *Node) EnsureSchedules(ctx context.Context) error {
 		return fmt.Errorf("list schedules: %w", err)
 	}
 	for _, id := range slices.Sorted(maps.Keys(wanted)) {
-		if err := ensureSchedule(ctx, schedules, wanted[id]); err != nil {
+		if err := ensureSchedule(ctx, scheduler, wanted[id]); err != nil {
 			return fmt.Errorf("set up schedule %s: %w", id, err)
 		}
 		delete(unwanted, id)
 	}
 	for id := range unwanted {
-		err := schedules.GetHandle(ctx, id).Delete(ctx)
+		err := scheduler.GetHandle(ctx, id).Delete(ctx)
 		if _, gone := errors.AsType[*serviceerror.NotFound](err); err != nil && !gone {
 			return fmt.Errorf("delete schedule %s: %w", id, err)
 		}

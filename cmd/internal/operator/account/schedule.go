@@ -14,10 +14,10 @@ import (
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
-// Schedule implements the activity of [workflows.ReconcileAccounts]. It can be retried, because its request ID derives
+// Schedule implements the activity of [schedules.ReconcileAccounts]. It can be retried, because its request ID derives
 // from the ID of the run.
 type Schedule struct{ Operator *decide.Operator }
 
@@ -26,10 +26,10 @@ const reconcileIn = 20 * time.Hour
 
 // ReconcileDue creates the job that compares the accounts that are due. It creates none while an earlier job is open,
 // so that no account is compared twice. The accounts that wait longest are compared first on the next day.
-func (s *Schedule) ReconcileDue(ctx context.Context, in workflows.ReconcileInput) (r workflows.ScheduledResult,
+func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput) (r schedules.Result,
 	err error) {
 	if len(s.Operator.APIs) == 0 {
-		return workflows.ScheduledResult{Says: "no source has an api_key: nothing is compared"}, nil
+		return schedules.Result{Says: "no source has an api_key: nothing is compared"}, nil
 	}
 	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":") // "reconcile-" and the scheduled time
 	open, err := job.New(s.Operator.DB).Open(ctx)

@@ -101,7 +101,7 @@ func goesNowhere(o *decide.Operator, r *timeline.Receipt) string {
 	for _, group := range workflows.IgnoredTypes() {
 		if r.Provider == "stripe" && slices.Contains(group.Types, r.Type) {
 			why = fmt.Sprintf("no flow is for %s (%s), and source %s relays to nobody", r.Type,
-				strings.ReplaceAll(group.Why, "`", ""), r.Source)
+				strings.ReplaceAll(group.Reason, "`", ""), r.Source)
 		}
 	}
 	return why

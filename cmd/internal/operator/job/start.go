@@ -13,7 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/jobs"
 )
 
 // CheckMany validates the event status and the rate of a bulk decision.
@@ -62,11 +62,11 @@ func Insert(ctx context.Context, d *decide.Decision, tx pgx.Tx, j job.Job, items
 func run(ctx context.Context, o *decide.Operator, j *job.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, startJobWithin)
 	defer cancel()
-	in := workflows.JobInput{ID: j.ID}
-	_, err := o.Temporal.SignalWithStartWorkflow(ctx, in.WorkflowID(), workflows.SignalJobChanged, nil,
+	in := jobs.Input{ID: j.ID}
+	_, err := o.Temporal.SignalWithStartWorkflow(ctx, in.WorkflowID(), jobs.SignalChanged, nil,
 		client.StartWorkflowOptions{
 			TaskQueue: o.TaskQueue, StaticSummary: fmt.Sprintf("%s of %d %ss", j.Action, j.Items, j.Noun()),
-		}, workflows.Job, in)
+		}, jobs.Job, in)
 	if err != nil {
 		return fmt.Errorf("the job %s is made, and Temporal did not take its run: %w; a worker starts it as soon as Temporal does: pawl jobs show %[1]s", j.ID, err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/jobs"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 	itemTries = 3
 )
 
-// Worker implements the activities of [workflows.Job]. Each item is decided like a single event. Its request ID
+// Worker implements the activities of [jobs.Job]. Each item is decided like a single event. Its request ID
 // contains the IDs of the job and of the item, so that an item is not repeated if a worker dies.
 type Worker struct {
 	Jobs     *job.Store
@@ -45,7 +45,7 @@ type Worker struct {
 // WorkOnJob processes the items of a job at its rate. It returns when no item is left, when the job is paused or
 // cancelled, or after jobStretch. It may be repeated at any time, but must not run concurrently for the same job. It
 // returns an error only if the database is unavailable.
-func (w *Worker) WorkOnJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
+func (w *Worker) WorkOnJob(ctx context.Context, in jobs.Input) (jobs.Progress, error) {
 	begun, stopped := time.Now(), activity.GetWorkerStopChannel(ctx)
 	alive, end := context.WithCancel(ctx)
 	defer end()
@@ -54,7 +54,7 @@ func (w *Worker) WorkOnJob(ctx context.Context, in workflows.JobInput) (workflow
 	for {
 		j, err := w.Jobs.Get(ctx, in.ID)
 		if err != nil {
-			return workflows.JobProgress{}, err
+			return jobs.Progress{}, err
 		}
 		if pace == nil {
 			pace = rate.NewLimiter(rate.Limit(j.Rate), 1)
@@ -69,17 +69,17 @@ func (w *Worker) WorkOnJob(ctx context.Context, in workflows.JobInput) (workflow
 		}
 		items, err := w.Jobs.Take(ctx, in.ID, min(mostTaken, max(1, int(j.Rate))))
 		if err != nil {
-			return workflows.JobProgress{}, err
+			return jobs.Progress{}, err
 		}
 		if len(items) == 0 {
 			j, err := w.Jobs.Finish(ctx, in.ID)
 			if err != nil {
-				return workflows.JobProgress{}, err
+				return jobs.Progress{}, err
 			}
 			return progress(j), nil
 		}
 		if err := w.takeAll(ctx, j, items, pace); err != nil {
-			return workflows.JobProgress{}, err
+			return jobs.Progress{}, err
 		}
 	}
 }
@@ -178,23 +178,23 @@ func refusal(err error) (why string, refused bool) {
 }
 
 // StopJob cancels a job after its run was cancelled in Temporal.
-func (w *Worker) StopJob(ctx context.Context, in workflows.JobInput) (workflows.JobProgress, error) {
+func (w *Worker) StopJob(ctx context.Context, in jobs.Input) (jobs.Progress, error) {
 	_, err := w.Operator.Decide(ctx, decide.Decision{
 		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled there",
 		Request: activity.GetInfo(ctx).WorkflowExecution.RunID,
 		Args:    decide.Args{Found: runCancelled{}},
 	})
 	if _, refused := errors.AsType[*decide.RefusedError](err); err != nil && !refused {
-		return workflows.JobProgress{}, err
+		return jobs.Progress{}, err
 	}
 	j, err := w.Jobs.Get(ctx, in.ID)
 	if err != nil {
-		return workflows.JobProgress{}, err
+		return jobs.Progress{}, err
 	}
 	return progress(j), nil
 }
 
-func progress(j *job.Job) workflows.JobProgress {
-	return workflows.JobProgress{State: string(j.State), Note: j.StateNote, Items: j.Items, Done: j.Done,
+func progress(j *job.Job) jobs.Progress {
+	return jobs.Progress{State: string(j.State), Note: j.StateNote, Items: j.Items, Done: j.Done,
 		Refused: j.Refused, Failed: j.Failed}
 }

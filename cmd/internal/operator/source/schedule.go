@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/schema/endpoint"
 	"github.com/pawlhq/pawl/schema/withheld"
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
 // Watched is a source with an API key, with the checks of its schedules.
@@ -33,7 +33,7 @@ func APIs(sources map[string]Watched) map[string]decide.APISource {
 	return apis
 }
 
-// Schedule implements the activities of [workflows.FindGaps] and [workflows.WatchEndpoint]. Each activity can be
+// Schedule implements the activities of [schedules.FindGaps] and [schedules.WatchEndpoint]. Each activity can be
 // retried, because its request ID derives from the ID of the run.
 type Schedule struct {
 	Operator *decide.Operator
@@ -47,10 +47,10 @@ const underway = 10 * time.Minute
 
 // FindGaps finds the events of the last days that were never received, and files them if in.File is set. It ignores the
 // last minutes, because those deliveries may still arrive.
-func (s *Schedule) FindGaps(ctx context.Context, in workflows.GapsInput) (r workflows.ScheduledResult, err error) {
+func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r schedules.Result, err error) {
 	watched, able := s.Sources[in.Source]
 	if !able {
-		return workflows.ScheduledResult{Says: "source " + in.Source + " has no api_key: the check is skipped"}, nil
+		return schedules.Result{Says: "source " + in.Source + " has no api_key: the check is skipped"}, nil
 	}
 	alive, end := context.WithCancel(ctx)
 	defer end()
@@ -98,11 +98,11 @@ func (s *Schedule) FindGaps(ctx context.Context, in workflows.GapsInput) (r work
 }
 
 // ExamineEndpoint checks the endpoint of a source, stores the findings, and logs new findings.
-func (s *Schedule) ExamineEndpoint(ctx context.Context, in workflows.EndpointInput) (r workflows.ScheduledResult,
+func (s *Schedule) ExamineEndpoint(ctx context.Context, in schedules.EndpointInput) (r schedules.Result,
 	err error) {
 	watched, able := s.Sources[in.Source]
 	if !able {
-		return workflows.ScheduledResult{Says: "source " + in.Source + " has no api_key: the check is skipped"}, nil
+		return schedules.Result{Says: "source " + in.Source + " has no api_key: the check is skipped"}, nil
 	}
 	found, err := watched.Endpoint.Find(ctx)
 	if err != nil {

@@ -1,40 +1,42 @@
-package workflows_test
+package jobs_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/activity"
+	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/pawlhq/pawl/workflows"
+	"github.com/pawlhq/pawl/workflows/jobs"
 )
 
 // jobRun is a run of a job whose activity returns the answers one after the other, and the last one for ever.
 func jobRun(t *testing.T, answers ...string) (env *testsuite.TestWorkflowEnvironment, worked, stopped *int) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet)
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env = suite.NewTestWorkflowEnvironment()
 	worked, stopped = new(int), new(int)
-	for _, name := range []string{workflows.ActivityWorkOnJob, workflows.ActivityStopJob} {
-		env.RegisterActivityWithOptions(func(context.Context, workflows.JobInput) (workflows.JobProgress, error) {
-			return workflows.JobProgress{}, nil
+	for _, name := range []string{jobs.ActivityWork, jobs.ActivityStop} {
+		env.RegisterActivityWithOptions(func(context.Context, jobs.Input) (jobs.Progress, error) {
+			return jobs.Progress{}, nil
 		}, activity.RegisterOptions{Name: name})
 	}
-	env.OnActivity(workflows.ActivityWorkOnJob, mock.Anything, workflows.JobInput{ID: "x"}).Return(
-		func(context.Context, workflows.JobInput) (workflows.JobProgress, error) {
+	env.OnActivity(jobs.ActivityWork, mock.Anything, jobs.Input{ID: "x"}).Return(
+		func(context.Context, jobs.Input) (jobs.Progress, error) {
 			state := answers[min(*worked, len(answers)-1)]
 			*worked++
-			return workflows.JobProgress{State: state, Items: 3, Done: *worked}, nil
+			return jobs.Progress{State: state, Items: 3, Done: *worked}, nil
 		})
-	env.OnActivity(workflows.ActivityStopJob, mock.Anything, workflows.JobInput{ID: "x"}).Return(
-		func(context.Context, workflows.JobInput) (workflows.JobProgress, error) {
+	env.OnActivity(jobs.ActivityStop, mock.Anything, jobs.Input{ID: "x"}).Return(
+		func(context.Context, jobs.Input) (jobs.Progress, error) {
 			*stopped++
-			return workflows.JobProgress{State: "cancelled"}, nil
+			return jobs.Progress{State: "cancelled"}, nil
 		})
 	return env, worked, stopped
 }
@@ -42,8 +44,8 @@ func jobRun(t *testing.T, answers ...string) (env *testsuite.TestWorkflowEnviron
 func TestJob_WorksUntilItEnds(t *testing.T) {
 	t.Parallel()
 	env, worked, stopped := jobRun(t, "running", "running", "finished")
-	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
-	var p workflows.JobProgress
+	env.ExecuteWorkflow(jobs.Job, jobs.Input{ID: "x"})
+	var p jobs.Progress
 	if err := env.GetWorkflowResult(&p); err != nil || p.State != "finished" || *worked != 3 || *stopped != 0 {
 		t.Errorf("ended %+v, %v after %d stretches", p, err, *worked)
 	}
@@ -52,15 +54,15 @@ func TestJob_WorksUntilItEnds(t *testing.T) {
 func TestJob_Paused_WaitsForASignal(t *testing.T) {
 	t.Parallel()
 	env, worked, _ := jobRun(t, "paused", "paused", "finished")
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalJobChanged, nil) }, time.Hour)
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(jobs.SignalChanged, nil) }, time.Hour)
 	env.RegisterDelayedCallback(func() {
 		if *worked != 2 {
 			t.Errorf("worked %d times after one signal, want twice", *worked)
 		}
-		env.SignalWorkflow(workflows.SignalJobChanged, nil)
+		env.SignalWorkflow(jobs.SignalChanged, nil)
 	}, 2*time.Hour)
-	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
-	var p workflows.JobProgress
+	env.ExecuteWorkflow(jobs.Job, jobs.Input{ID: "x"})
+	var p jobs.Progress
 	if err := env.GetWorkflowResult(&p); err != nil || p.State != "finished" || *worked != 3 {
 		t.Errorf("ended %+v, %v after %d stretches", p, err, *worked)
 	}
@@ -71,8 +73,8 @@ func TestJob_RunCancelled_JobCancelled(t *testing.T) {
 	t.Parallel()
 	env, _, stopped := jobRun(t, "paused")
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
-	var p workflows.JobProgress
+	env.ExecuteWorkflow(jobs.Job, jobs.Input{ID: "x"})
+	var p jobs.Progress
 	if err := env.GetWorkflowResult(&p); err != nil || p.State != "cancelled" || *stopped != 1 {
 		t.Errorf("ended %+v, %v; stopped %d times", p, err, *stopped)
 	}
@@ -82,15 +84,15 @@ func TestJob_RunCancelled_JobCancelled(t *testing.T) {
 func TestJob_Long_GoesOnAsANewRun(t *testing.T) {
 	t.Parallel()
 	env, worked, _ := jobRun(t, "running")
-	env.ExecuteWorkflow(workflows.Job, workflows.JobInput{ID: "x"})
+	env.ExecuteWorkflow(jobs.Job, jobs.Input{ID: "x"})
 	if err := env.GetWorkflowError(); !workflow.IsContinueAsNewError(err) || *worked < 100 || *worked > 600 {
 		t.Errorf("ended with %v after %d stretches, want it to continue as a new run", err, *worked)
 	}
 }
 
-func TestJobInput_WorkflowID(t *testing.T) {
+func TestInput_WorkflowID(t *testing.T) {
 	t.Parallel()
-	if got := (workflows.JobInput{ID: "retry-1a2b3c4d"}).WorkflowID(); got != "job:retry-1a2b3c4d" {
+	if got := (jobs.Input{ID: "retry-1a2b3c4d"}).WorkflowID(); got != "job:retry-1a2b3c4d" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -1,4 +1,5 @@
-package workflows
+// Package jobs contains the workflow of a bulk job, which decides many events at a limited rate.
+package jobs
 
 import (
 	"cmp"
@@ -7,30 +8,32 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/workflows/workflowid"
 )
 
-// JobInput names a bulk job.
-type JobInput struct{ ID string }
+// Input names a bulk job.
+type Input struct{ ID string }
 
 // WorkflowID returns the workflow ID of the job.
-func (in JobInput) WorkflowID() string { return bounded("job:" + printable(in.ID, "")) }
+func (in Input) WorkflowID() string { return workflowid.Bound("job:" + workflowid.Escape(in.ID, "")) }
 
 // These are the names of a job's activities, which package operator implements, and of the signal that the job was
 // paused, resumed or cancelled.
 const (
-	ActivityWorkOnJob = "WorkOnJob"
-	ActivityStopJob   = "StopJob"
-	SignalJobChanged  = "changed"
+	ActivityWork  = "WorkOnJob"
+	ActivityStop  = "StopJob"
+	SignalChanged = "changed"
 )
 
 // These are the states of a job; see schema/job.
 const (
-	jobRunning = "running"
-	jobPaused  = "paused"
+	running = "running"
+	paused  = "paused"
 )
 
-// JobProgress is the progress of a job.
-type JobProgress struct {
+// Progress is the progress of a job.
+type Progress struct {
 	State string
 	// Note describes who paused or cancelled the job, and why.
 	Note                         string `json:",omitempty"`
@@ -38,7 +41,7 @@ type JobProgress struct {
 }
 
 // String formats the progress as Markdown for the Temporal UI.
-func (p JobProgress) String() string {
+func (p Progress) String() string {
 	return fmt.Sprintf("**%s**\n\n| of %d | |\n|---|---|\n| done | %d |\n| refused | %d |\n| failed | %d |\n| left | %d |\n",
 		cmp.Or(p.Note, p.State), p.Items, p.Done, p.Refused, p.Failed, p.Items-p.Done-p.Refused-p.Failed)
 }
@@ -50,8 +53,8 @@ const stretchesOfARun = 500
 // Job runs a bulk job. Each activity processes items at the rate of the job and ends after a while. Postgres stores the
 // outcome of each item; the run only starts the next activity. While the job is paused, the run waits for a signal.
 // Cancelling the run cancels the job.
-func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
-	changed := workflow.GetSignalChannel(ctx, SignalJobChanged)
+func Job(ctx workflow.Context, in Input) (Progress, error) {
+	changed := workflow.GetSignalChannel(ctx, SignalChanged)
 	working := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		Summary: in.ID, StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: 20 * time.Second,
 		// A cancelled run does not wait for the activity. The activity notices within a second that the job is
@@ -62,23 +65,23 @@ func Job(ctx workflow.Context, in JobInput) (JobProgress, error) {
 	})
 	for range stretchesOfARun {
 		drain(changed) // the activity reads the state of the job
-		var p JobProgress
-		err := workflow.ExecuteActivity(working, ActivityWorkOnJob, in).Get(ctx, &p)
+		var p Progress
+		err := workflow.ExecuteActivity(working, ActivityWork, in).Get(ctx, &p)
 		if err == nil {
 			workflow.SetCurrentDetails(ctx, p.String())
 		}
-		if err == nil && p.State == jobPaused {
+		if err == nil && p.State == paused {
 			err = workflow.Await(ctx, func() bool { return changed.Len() > 0 })
 		}
 		if ctx.Err() != nil {
 			return stopJob(ctx, in)
 		}
-		if err != nil || p.State != jobRunning && p.State != jobPaused {
+		if err != nil || p.State != running && p.State != paused {
 			return p, err
 		}
 	}
 	drain(changed)
-	return JobProgress{}, workflow.NewContinueAsNewError(ctx, Job, in)
+	return Progress{}, workflow.NewContinueAsNewError(ctx, Job, in)
 }
 
 // drain discards the received signals. The next activity reads the state of the job from the database.
@@ -87,11 +90,14 @@ func drain(c workflow.ReceiveChannel) {
 	}
 }
 
+// stopTimeout bounds the activity that cancels the job. It uses only the database.
+const stopTimeout = 10 * time.Second
+
 // stopJob cancels the job of a cancelled run.
-func stopJob(ctx workflow.Context, in JobInput) (p JobProgress, err error) {
+func stopJob(ctx workflow.Context, in Input) (p Progress, err error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	stopping := workflow.WithActivityOptions(ctx,
-		workflow.ActivityOptions{Summary: in.ID, StartToCloseTimeout: defaultTimeout})
-	err = workflow.ExecuteActivity(stopping, ActivityStopJob, in).Get(ctx, &p)
+		workflow.ActivityOptions{Summary: in.ID, StartToCloseTimeout: stopTimeout})
+	err = workflow.ExecuteActivity(stopping, ActivityStop, in).Get(ctx, &p)
 	return p, err
 }

@@ -1,21 +1,24 @@
-package workflows
+// Package schedules contains the workflows that Temporal starts on a schedule. Each of them executes one activity.
+package schedules
 
 import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/pawlhq/pawl/workflows/markdown"
 )
 
 // These are the names of the schedules. If a name ends with a colon, the name of the source follows.
 const (
-	ScheduleReconcile = "reconcile"
-	ScheduleGaps      = "gaps:"
-	ScheduleEndpoint  = "endpoint:"
+	Reconcile = "reconcile"
+	Gaps      = "gaps:"
+	Endpoint  = "endpoint:"
 )
 
-// ScheduleID returns the ID of a schedule for the workers of a task queue, e.g. "pawl:reconcile".
-func ScheduleID(queue, name string) string { return queue + ":" + name }
+// ID returns the ID of a schedule for the workers of a task queue, e.g. "pawl:reconcile".
+func ID(queue, name string) string { return queue + ":" + name }
 
 // These are the names of the activities of schedules. Package operator implements them.
 const (
@@ -37,8 +40,8 @@ type GapsInput struct {
 // EndpointInput names a source.
 type EndpointInput struct{ Source string }
 
-// ScheduledResult is the result of a scheduled run.
-type ScheduledResult struct {
+// Result is the result of a scheduled run.
+type Result struct {
 	Says string
 	// Left is the number of missing events that were not stored.
 	Left int `json:",omitempty"`
@@ -46,17 +49,17 @@ type ScheduledResult struct {
 
 // ReconcileAccounts runs daily. It creates the job that compares the accounts that are due. The job has a run of its
 // own, which takes as long as its rate requires.
-func ReconcileAccounts(ctx workflow.Context, in ReconcileInput) (ScheduledResult, error) {
+func ReconcileAccounts(ctx workflow.Context, in ReconcileInput) (Result, error) {
 	return scheduled(ctx, ActivityReconcileDue, in)
 }
 
 // FindGaps runs hourly. It finds missing events.
-func FindGaps(ctx workflow.Context, in GapsInput) (ScheduledResult, error) {
+func FindGaps(ctx workflow.Context, in GapsInput) (Result, error) {
 	return scheduled(ctx, ActivityFindGaps, in)
 }
 
 // WatchEndpoint checks the settings of a source's webhook endpoint at the provider.
-func WatchEndpoint(ctx workflow.Context, in EndpointInput) (ScheduledResult, error) {
+func WatchEndpoint(ctx workflow.Context, in EndpointInput) (Result, error) {
 	return scheduled(ctx, ActivityExamineEndpoint, in)
 }
 
@@ -64,7 +67,7 @@ func WatchEndpoint(ctx workflow.Context, in EndpointInput) (ScheduledResult, err
 const scheduledWithin = 50 * time.Minute
 
 // scheduled executes the work of a schedule as one activity, which is safe to repeat.
-func scheduled(ctx workflow.Context, activity string, in any) (r ScheduledResult, err error) {
+func scheduled(ctx workflow.Context, activity string, in any) (r Result, err error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: scheduledWithin, ScheduleToCloseTimeout: scheduledWithin,
 		HeartbeatTimeout: 20 * time.Second,
@@ -72,7 +75,7 @@ func scheduled(ctx workflow.Context, activity string, in any) (r ScheduledResult
 			MaximumInterval: 5 * time.Minute},
 	})
 	if err = workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &r); err == nil {
-		workflow.SetCurrentDetails(ctx, prose(r.Says))
+		workflow.SetCurrentDetails(ctx, markdown.Text(r.Says))
 	}
 	return r, err
 }
