@@ -67,7 +67,7 @@ func TestProviders_ContractsAreWhole(t *testing.T) {
 func TestProviders_WaysOfSigning_AreApart(t *testing.T) {
 	t.Parallel()
 	page := commandtest.Read(t, filepath.Join(repository, "docs", "configuration.md"))
-	said := regexp.MustCompile("Each source of (.+) is a sender with its own IDs").FindStringSubmatch(page)
+	said := regexp.MustCompile("Two sources with the provider (.+) are two senders").FindStringSubmatch(page)
 	if said == nil {
 		t.Fatal("docs/configuration.md does not name them")
 	}
