@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/doctor"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 )
@@ -53,12 +54,12 @@ func examineAll(ctx context.Context, a *command.App, d *doctor.Doctor) (_ *docto
 
 // writeFindings writes a line for each finding, followed by the recommended action if there is one.
 func writeFindings(a *command.App, r *doctor.Report) {
-	rows, counts := [][]string{}, map[doctor.Level]int{}
+	rows, counts := output.Table{}, map[doctor.Level]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++
-		rows = append(rows, []string{string(f.Level), f.Area, f.Check, f.Found})
+		rows = append(rows, []any{string(f.Level), f.Area, f.Check, f.Found})
 		if f.Do != "" {
-			rows = append(rows, []string{"", "", "", "→ " + f.Do})
+			rows = append(rows, []any{"", "", "", "→ " + f.Do})
 		}
 	}
 	a.Table(rows)

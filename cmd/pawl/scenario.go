@@ -168,11 +168,11 @@ func listScenarios(a *command.App) error {
 		Days int `json:"days"`
 	}
 	list := []listed{}
-	rows := [][]string{{"SCENARIO", "DAYS WAITED", "WHAT HAPPENS"}}
+	rows := output.Table{{"SCENARIO", "DAYS WAITED", "WHAT HAPPENS"}}
 	for _, s := range scenario.All {
 		days := int(s.Lasts(24*time.Hour) / (24 * time.Hour))
 		list = append(list, listed{s.Name, s.About, days})
-		rows = append(rows, []string{s.Name, strconv.Itoa(days), s.About})
+		rows = append(rows, []any{s.Name, strconv.Itoa(days), s.About})
 	}
 	return a.Emit(list, func() { a.Table(rows) })
 }
@@ -263,9 +263,9 @@ func sumUp(a *command.App, r *scenario.Result) {
 		fmt.Fprintln(a.Out, "same final state: rows, entries, once effects, published events, tasks and workspace")
 		return
 	}
-	rows := [][]string{{"different final state:"}}
+	rows := output.Table{{"different final state:"}}
 	for _, d := range s.Differences {
-		rows = append(rows, []string{"  " + d})
+		rows = append(rows, []any{"  " + d})
 	}
 	a.Table(rows)
 }

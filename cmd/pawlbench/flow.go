@@ -72,7 +72,7 @@ func known(modes, all []string) error {
 	return nil
 }
 
-func cpuTable(results []bench.FlowResult) [][]string {
+func cpuTable(results []bench.FlowResult) output.Table {
 	return output.Rows("SERVER|IN FLIGHT|MODE|CPU MS: PAWL|ITS POSTGRES|TEMPORAL|TEMPORAL'S POSTGRES|SANDBOX", results,
 		func(r bench.FlowResult) []any {
 			return []any{r.Server, r.InFlight, r.Mode, number(r.CPU.Pawl, 1), number(r.CPU.Postgres, 1),
@@ -81,7 +81,7 @@ func cpuTable(results []bench.FlowResult) [][]string {
 }
 
 // flowTable compares each row with the naive one and the floor of the same server and load.
-func flowTable(results []bench.FlowResult) [][]string {
+func flowTable(results []bench.FlowResult) output.Table {
 	return output.Rows("SERVER|IN FLIGHT|MODE|PER SECOND|OF NAIVE|OF FLOOR|P50 MS|P99 MS|HISTORY EVENTS|TRANSITIONS|"+
 		"COMMITS|WAL KB", results, func(r bench.FlowResult) []any {
 		beside := func(mode string) string {

@@ -68,7 +68,7 @@ func TestFlowTable_BesideNaiveAndFloor(t *testing.T) {
 		{Server: "dev", InFlight: 32, Mode: "pawl", PerSecond: 90},
 		{Server: "dev", InFlight: 32, Mode: "floor", PerSecond: 120},
 	})
-	if got, want := rows[3][3:6], []string{"90.0", "4.50×", "0.75×"}; !slices.Equal(got, want) {
+	if got, want := rows[3][3:6], []any{"90.0", "4.50×", "0.75×"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -69,7 +69,7 @@ func writeEmails(a *command.App, found []events.PreviewedLetter) {
 		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
-		a.Table([][]string{{"email", l.Letter.Template + "  " + l.Key},
+		a.Table(output.Table{{"email", l.Letter.Template + "  " + l.Key},
 			{"it", l.Will.String() + output.Because(tables.PreviewNote(l.PreviewedEffect))},
 			{"to", cmp.Or(l.Letter.To, "no address is known")}, {"subject", l.Letter.Subject}})
 		writePayload(a, []byte(l.Letter.Text), "--json")

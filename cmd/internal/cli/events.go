@@ -97,7 +97,7 @@ the rest.`,
 // writeEvidence prints one event: a summary, every step, a verdict, and the choices. page is the URL of the run in the
 // Temporal UI. It is empty if there is no run.
 func writeEvidence(a *command.App, e *event.Evidence, page string) {
-	for _, part := range [][][]string{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e),
+	for _, part := range []output.Table{tables.EventHead(e, page), tables.Received(e), tables.Done(e), tables.Undone(e),
 		tables.AskedFor(e), tables.Timeline(e.Timeline)} {
 		a.Table(part)
 		fmt.Fprintln(a.Out)
@@ -115,9 +115,9 @@ func writeChoices(a *command.App, head string, choices []decide.Choice) {
 	if len(choices) == 0 {
 		return
 	}
-	rows := [][]string{{head}}
+	rows := output.Table{{head}}
 	for _, c := range choices {
-		rows = append(rows, []string{"  " + a.Configured(c).Line(), "# " + c.Does})
+		rows = append(rows, []any{"  " + a.Configured(c).Line(), "# " + c.Does})
 	}
 	a.Table(rows)
 }
@@ -236,11 +236,11 @@ func payloadOf(content []byte) payload {
 }
 
 func writeBody(a *command.App, b *event.Body) {
-	rows := [][]string{{"event", b.EventID + "  " + b.Type}, {"receipt", b.Receipt},
+	rows := output.Table{{"event", b.EventID + "  " + b.Type}, {"receipt", b.Receipt},
 		{"body", fmt.Sprintf("%d bytes, %s", b.Size, howShown(b))}}
 	for _, name := range slices.Sorted(maps.Keys(b.Header)) {
 		for _, v := range b.Header[name] {
-			rows = append(rows, []string{"header", name + ": " + v})
+			rows = append(rows, []any{"header", name + ": " + v})
 		}
 	}
 	a.Table(rows)

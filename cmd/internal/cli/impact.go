@@ -16,7 +16,7 @@ import (
 const shownImpacts = 50
 
 // impactRows lists the accounts that a recomputation changes.
-func impactRows(impacts []rebuild.Impact) [][]string {
+func impactRows(impacts []rebuild.Impact) output.Table {
 	return output.Rows("ACCOUNT|MODE|CHANGE|WHAT|ENTRIES", impacts[:min(shownImpacts, len(impacts))],
 		func(i rebuild.Impact) []any {
 			return []any{i.Account, i.Mode, i.Change, cmp.Or(i.Message(), output.Plural(len(i.Rows), "row")),

@@ -114,15 +114,15 @@ func runImport(ctx context.Context, s *command.Session, name, who, why string) e
 }
 
 func writeImport(a *command.App, result importer.Result) {
-	rows := [][]string{}
+	rows := output.Table{}
 	for _, list := range slices.Sorted(maps.Keys(result.Read)) {
-		rows = append(rows, []string{list, fmt.Sprint(result.Read[list])})
+		rows = append(rows, []any{list, fmt.Sprint(result.Read[list])})
 	}
 	for _, e := range result.Effects {
-		rows = append(rows, []string{"effects (" + e.Mode + ")", tables.EffectsFrom(e)})
+		rows = append(rows, []any{"effects (" + e.Mode + ")", tables.EffectsFrom(e)})
 	}
 	for _, id := range slices.Sorted(maps.Keys(result.LeftOut)) {
-		rows = append(rows, []string{"left out", output.Clean(id) + output.Because(output.Clean(result.LeftOut[id]))})
+		rows = append(rows, []any{"left out", output.Clean(id) + output.Because(output.Clean(result.LeftOut[id]))})
 	}
 	a.Table(rows)
 	fmt.Fprintln(a.Out, "nothing was published and no workspace was changed. To list the accounts that need it: pawl accounts announce --all --provision --dry-run")

@@ -217,6 +217,6 @@ func writeJobPreview(a *command.App, p *jobs.Preview) {
 	fmt.Fprintf(a.Out, "\nwould %s %s%s; nothing was done\n", p.Action, output.Plural(p.Count, "event"),
 		tables.InBrackets(decide.Sums(p.Chosen.Money)))
 	for _, row := range tables.JobPreview(p) {
-		fmt.Fprintf(a.Out, "%s: %s\n", row[0], output.Clean(row[1]))
+		fmt.Fprintf(a.Out, "%s: %s\n", row[0], output.Text(row[1]))
 	}
 }

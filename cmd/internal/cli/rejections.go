@@ -27,7 +27,7 @@ func rejectionsList(a *command.App) *cobra.Command {
 			f.Limit = limit
 			return rejections.List(ctx, s.Operator, f)
 		},
-		Table: func(found []rejections.Shown) [][]string {
+		Table: func(found []rejections.Shown) output.Table {
 			return output.Rows("RECEIVED|SOURCE|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r rejections.Shown) []any {
 				admitted, why := "", r.Detail
 				if r.AdmittedAt != nil {
@@ -91,26 +91,26 @@ records who viewed the request and why.`,
 }
 
 func writeRejection(a *command.App, r *rejections.Shown) {
-	rows := [][]string{
+	rows := output.Table{
 		{"rejection", r.ID},
 		{"received", output.Time(r.ReceivedAt) + " from " + r.RemoteAddr},
 		{"source", r.Source},
 		{"class", r.Class + output.Because(r.Detail)},
 	}
 	for _, f := range r.Diagnosis {
-		rows = append(rows, []string{"diagnosis", f.Text})
+		rows = append(rows, []any{"diagnosis", f.Text})
 	}
 	if len(r.Query) > 0 {
-		rows = append(rows, []string{"query", strings.Join(r.Query, ", ")})
+		rows = append(rows, []any{"query", strings.Join(r.Query, ", ")})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		for _, v := range r.Header[name] {
-			rows = append(rows, []string{"header", name + ": " + v})
+			rows = append(rows, []any{"header", name + ": " + v})
 		}
 	}
-	rows = append(rows, []string{"body", bodySize(r)})
+	rows = append(rows, []any{"body", bodySize(r)})
 	if r.AdmittedAt != nil {
-		rows = append(rows, []string{"admitted", output.Time(*r.AdmittedAt)})
+		rows = append(rows, []any{"admitted", output.Time(*r.AdmittedAt)})
 	}
 	a.Table(rows)
 	if len(r.Body) > 0 {

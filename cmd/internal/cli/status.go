@@ -56,12 +56,12 @@ func writeStatus(a *command.App, r *report.Status, now time.Time) {
 }
 
 // statusCommands returns commands that show the details of a report, each with a comment.
-func statusCommands(a *command.App, r *report.Status) [][]string {
-	commands := [][]string{{"Continue with:"}}
+func statusCommands(a *command.App, r *report.Status) output.Table {
+	commands := output.Table{{"Continue with:"}}
 	seen := map[string]bool{}
 	add := func(command, shows string) {
 		if !seen[command] {
-			commands = append(commands, []string{"  " + a.CommandLine(command), "# " + output.Clean(shows)})
+			commands = append(commands, []any{"  " + a.CommandLine(command), "# " + output.Clean(shows)})
 		}
 		seen[command] = true
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
@@ -44,15 +45,15 @@ value in the column OBJECT of pawl tasks list.`,
 
 func writeTasks(a *command.App, tasks []task.Shown) {
 	for _, t := range tasks {
-		commands := [][]string{{"Continue with:"}}
+		commands := output.Table{{"Continue with:"}}
 		of := " " + decide.ShellWord(t.Object) + " --kind " + t.Kind + " --mode " + t.Mode + " --reason REASON"
 		switch {
 		case t.State != fold.TaskOpen:
 		case t.Kind == billing.TaskReview:
-			commands = append(commands, []string{"  " + a.CommandLine("events show "+decide.ShellWord(t.Event))})
+			commands = append(commands, []any{"  " + a.CommandLine("events show "+decide.ShellWord(t.Event))})
 		default:
-			commands = append(commands, []string{"  " + a.CommandLine("tasks take"+of)},
-				[]string{"  " + a.CommandLine("tasks note"+of)}, []string{"  " + a.CommandLine("tasks close"+of)})
+			commands = append(commands, []any{"  " + a.CommandLine("tasks take"+of)},
+				[]any{"  " + a.CommandLine("tasks note"+of)}, []any{"  " + a.CommandLine("tasks close"+of)})
 		}
 		a.Tables(tables.TaskHead(t), tables.TaskActions(t), commands)
 	}

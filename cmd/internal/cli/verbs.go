@@ -176,15 +176,15 @@ func writeWarning(a *command.App, text string) {
 }
 
 func writeTraces(a *command.App, t *account.Traces) {
-	held := [][]string{{"HELD", "WHAT"}}
+	held := output.Table{{"HELD", "WHAT"}}
 	for _, address := range t.Addresses {
-		held = append(held, []string{"address", string(address)})
+		held = append(held, []any{"address", string(address)})
 	}
 	for _, page := range t.Pages {
-		held = append(held, []string{"page", page})
+		held = append(held, []any{"page", page})
 	}
 	for _, b := range slices.Concat(t.Bodies, t.Rejections) {
-		held = append(held, []string{"body of " + cmp.Or(b.EventID, b.ID), b.Body})
+		held = append(held, []any{"body of " + cmp.Or(b.EventID, b.ID), b.Body})
 	}
 	a.Table(held)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
 // Show makes cmd read a T from the database and print it: as JSON with --json, otherwise with write.
@@ -25,7 +27,7 @@ func Show[T any](a *App, cmd *cobra.Command, read func(ctx context.Context, s *S
 // Listing is a list of rows in the database.
 type Listing[T any] struct {
 	Read  func(ctx context.Context, s *Session, limit int) ([]T, error)
-	Table func([]T) [][]string
+	Table func([]T) output.Table
 	// After returns the flag that continues the list after a row. It is nil for a list without such a flag.
 	After func(T) string
 	// Drops are the columns that a narrow terminal leaves out, in this order.

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/operator/token"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/pending"
@@ -152,16 +153,16 @@ func (p *decisionPage) preview(of *decide.Preview) {
 	p.needsTwo(of.FourEyes, of.Pending)
 	p.Warning = of.Warning
 	if of.Receipt.ID == "" && of.Access == nil {
-		p.Facts = pairs([][]string{{"then", cmp.Or(of.Says, "it is done")}})
+		p.Facts = pairs(output.Table{{"then", cmp.Or(of.Says, "it is done")}})
 		return
 	}
 	t := newTable(tables.Effects(of.Effects))
 	p.Table = &t
-	rows := [][]string{{"effects", tables.Totals(of.Counts, of.Money)}}
+	rows := output.Table{{"effects", tables.Totals(of.Counts, of.Money)}}
 	if of.WaitsFor != "" {
-		rows = append(rows, []string{"its run waits first", of.WaitsFor})
+		rows = append(rows, []any{"its run waits first", of.WaitsFor})
 	}
-	rows = append(rows, []string{"then", tables.Then(of)})
+	rows = append(rows, []any{"then", tables.Then(of)})
 	p.Facts = pairs(rows)
 }
 

@@ -46,15 +46,7 @@ func (s *Server) tasks(v *visit) error {
 	if err != nil {
 		return err
 	}
-	rows := newTable(tables.Tasks(found))
-	for i, row := range rows.Rows { // link to the task's page instead of the search
-		for j := range row {
-			if row[j].Head == "OBJECT" {
-				rows.Rows[i][j].Href = "/tasks/" + url.PathEscape(found[i].Object)
-			}
-		}
-	}
-	return s.render(v, http.StatusOK, "list", "Tasks", listPage{Rows: rows, Filters: []filter{
+	return s.render(v, http.StatusOK, "list", "Tasks", listPage{Rows: newTable(tables.Tasks(found)), Filters: []filter{
 		{"mode", "mode", f.Mode, []string{"live", "test"}}, {"kind", "kind", f.Kind, nil},
 		{"account", "account", f.Account, nil},
 	}, Empty: "No task is open: nobody has to do anything."})

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/pending"
@@ -63,7 +64,7 @@ func (s *Server) home(v *visit) error {
 			page.Wrong[i].Does = button{Label: "open", Href: cmp.Or(row.See, "/sinks")}
 		}
 	}
-	for _, rows := range [][][]string{tables.Waiting(r.Waiting, now), tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
+	for _, rows := range []output.Table{tables.Waiting(r.Waiting, now), tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
 		if len(rows) > 1 {
 			page.Calm = append(page.Calm, newTable(rows))
 		}

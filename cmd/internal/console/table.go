@@ -88,37 +88,48 @@ func sentence(text string) (parts []cell) {
 	return append(parts, cell{Text: text[from:]})
 }
 
-// newTable returns the table for rows with a heading. Cells get links by the name of their column.
-func newTable(rows [][]string) shownTable {
+// newTable returns a table for a page. Links, times and badges come from the types of the cells.
+func newTable(rows output.Table) shownTable {
 	if len(rows) == 0 {
 		return shownTable{}
 	}
-	t := shownTable{Head: rows[0]}
+	var t shownTable
+	for _, heading := range rows[0] {
+		t.Head = append(t.Head, output.Text(heading))
+	}
 	if len(rows) == 1 && len(rows[0]) == 1 { // a sentence in place of a table
 		return t
 	}
 	for _, row := range rows[1:] {
 		cells := make([]cell, 0, len(row))
-		for i, text := range row {
+		for i, value := range row {
 			head := ""
 			if i < len(t.Head) {
 				head = t.Head[i]
 			}
-			cells = append(cells, newCell(head, text, row, t.Head))
+			cells = append(cells, newCell(head, value))
 		}
 		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }
 
-// pairs returns the cells of rows with a name and a value.
-func pairs(rows [][]string) (cells [][2]cell) {
+// pairs returns the cells of rows with a name and a value. A value of several cells is a sentence.
+func pairs(rows output.Table) (cells [][2]cell) {
 	for _, row := range rows {
-		for len(row) < 2 {
-			row = append(row, "")
+		value := cell{}
+		for i, part := range row[1:] {
+			c := newCell("", part)
+			if len(row) == 2 {
+				value = c
+				break
+			}
+			if c.Short = true; i > 0 {
+				value.Parts = append(value.Parts, cell{Text: " "})
+			}
+			value.Parts = append(value.Parts, c)
 		}
-		value := newCell(strings.ToUpper(row[0]), strings.Join(row[1:], " "), row, nil)
-		cells = append(cells, [2]cell{{Text: row[0]}, value})
+		cells = append(cells, [2]cell{{Text: output.Text(row[0])}, value})
 	}
 	return cells
 }
@@ -136,42 +147,42 @@ var badges = map[string]string{
 	"accepted": "good", "revoked": "dim", "expired": "dim",
 }
 
-func newCell(head, text string, row, heads []string) cell {
-	c := cell{Head: head, Text: text}
-	if at, is := output.ParseTime(text); is {
-		w := when{at, time.Now()}
-		c.When, c.Short = &w, head == "TIME"
+func newCell(head string, value any) cell {
+	c := cell{Head: head, Text: output.Text(value)}
+	if c.Text == "" {
 		return c
 	}
-	if text == "" {
-		return c
-	}
-	switch head {
-	case "EVENT", "BY", "RECEIPT":
-		c.Href, c.Copies = "/events/"+url.PathEscape(text), true
-	case "JOB":
-		c.Href, c.Copies = "/jobs/"+url.PathEscape(text), true
-	case "ACCOUNT":
-		c.Href, c.Copies = accountHref(text, row, heads), true
-	case "OBJECT", "INVOICE", "SUBSCRIPTION", "CUSTOMER", "CLAIM", "KEY", "WORKFLOW":
-		c.Href, c.Copies = "/find?q="+url.QueryEscape(text), true
-	case "STATUS", "STATE", "PARKED", "GOES ON", "ACCESS", "MODE", "SEVERITY":
-		c.Badge = badges[text]
-	}
-	if strings.ContainsAny(text, " ") && head != "KEY" { // a sentence has no copy button
-		c.Href, c.Copies, c.Parts = "", false, sentence(text)
+	switch value := value.(type) {
+	case time.Time:
+		c.When, c.Short = &when{value, time.Now()}, head == "TIME"
+	case *time.Time:
+		c.When = &when{*value, time.Now()}
+	case output.Link:
+		c.Href, c.Copies = hrefOf(value), true
+	case output.Badge:
+		c.Badge = badges[string(value)]
+	default:
+		if strings.Contains(c.Text, " ") {
+			c.Parts = sentence(c.Text)
+		}
 	}
 	return c
 }
 
-// accountHref returns the link to an account. Without a mode in the row it links to the search.
-func accountHref(id string, row, heads []string) string {
-	for i, head := range heads {
-		if head == "MODE" && i < len(row) && row[i] != "" {
-			return "/accounts/" + row[i] + "/" + url.PathEscape(id)
-		}
+// hrefOf returns the path of a link's page. An account without a mode is searched for.
+func hrefOf(l output.Link) string {
+	id := url.PathEscape(l.ID)
+	switch {
+	case l.To == output.Event:
+		return "/events/" + id
+	case l.To == output.Job:
+		return "/jobs/" + id
+	case l.To == output.Task:
+		return "/tasks/" + id
+	case l.To == output.Account && l.Mode != "":
+		return "/accounts/" + l.Mode + "/" + id
 	}
-	return "/find?q=" + url.QueryEscape(id)
+	return "/find?q=" + url.QueryEscape(l.ID)
 }
 
 func newReceipts(receipts []timeline.Receipt) shownTable { return newTable(tables.Receipts(receipts)) }

@@ -39,14 +39,10 @@ const (
 
 // List writes rows like [Printer.Table], but makes them fit the terminal. It first shortens long texts. Then it omits
 // the columns with the headings in droppable, in this order. It never shortens IDs.
-func (p *Printer) List(rows [][]string, droppable ...string) {
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = Clean(cell)
-		}
-	}
+func (p *Printer) List(t Table, droppable ...string) {
+	rows := t.text()
 	if p.Columns == 0 || len(rows) < 2 {
-		p.Table(rows)
+		p.write(rows)
 		return
 	}
 	for _, heading := range droppable {
@@ -74,7 +70,7 @@ func (p *Printer) List(rows [][]string, droppable ...string) {
 			}
 		}
 	}
-	p.Table(rows)
+	p.write(rows)
 }
 
 // widths returns the width of each column, and the smallest possible width of the list.

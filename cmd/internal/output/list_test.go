@@ -21,7 +21,7 @@ func TestList_FitsTheTerminal(t *testing.T) {
 	} {
 		var out strings.Builder
 		p := output.Printer{Out: &out, Columns: columns}
-		p.List([][]string{{"STATUS", "SOURCE", "EVENT", "DUPLICATES", "REASON"}, {"dead", "a-source-of-ours", id, "3", reason}, {"processed", "s", "evt_2", "0"}},
+		p.List(output.Table{{"STATUS", "SOURCE", "EVENT", "DUPLICATES", "REASON"}, {"dead", "a-source-of-ours", id, "3", reason}, {"processed", "s", "evt_2", "0"}},
 			"DUPLICATES", "SOURCE")
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns > 0 && n > columns {

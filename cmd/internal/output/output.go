@@ -10,7 +10,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -90,43 +89,22 @@ func Escape(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Table writes rows in columns. The first row is the heading.
-func (p *Printer) Table(rows [][]string) {
+// Table writes a table in columns.
+func (p *Printer) Table(t Table) { p.write(t.text()) }
+
+func (p *Printer) write(rows [][]string) {
 	tw := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = Clean(cell)
-		}
 		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}
 	_ = tw.Flush() // Out stores an error
 }
 
-// Rows returns a list as a table. headings contains the headings, separated by "|". row returns the cells of an
-// element. A cell is a text, a number, a time, or a *time.Time for a time of the provider, which may be nil.
-func Rows[T any](headings string, list []T, row func(T) []any) [][]string {
-	rows := [][]string{strings.Split(headings, "|")}
-	for _, element := range list {
-		var cells []string
-		for _, cell := range row(element) {
-			switch at := cell.(type) {
-			case time.Time:
-				cell = Time(at)
-			case *time.Time:
-				cell = Date(at)
-			}
-			cells = append(cells, fmt.Sprint(cell))
-		}
-		rows = append(rows, cells)
-	}
-	return rows
-}
-
 // Tables writes several tables, one below the other. It omits a table without rows, unless the table is the first.
-func (p *Printer) Tables(parts ...[][]string) {
-	for i, rows := range parts {
-		if i == 0 || len(rows) != 1 {
-			p.Table(rows)
+func (p *Printer) Tables(parts ...Table) {
+	for i, t := range parts {
+		if i == 0 || len(t) != 1 {
+			p.Table(t)
 			fmt.Fprintln(p.Out)
 		}
 	}

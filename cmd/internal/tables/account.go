@@ -15,14 +15,14 @@ import (
 )
 
 // Account returns an account as several tables: its access with the reason, its objects, and its tasks.
-func Account(acc *account.Account) [][][]string {
-	head := [][]string{{"account", acc.ID + " (" + acc.Mode + ")"}}
+func Account(acc *account.Account) []output.Table {
+	head := output.Table{{"account", acc.ID + " (" + acc.Mode + ")"}}
 	if acc.Customer != "" {
-		head = append(head, []string{"customer", acc.Customer + " at " + acc.Provider})
+		head = append(head, []any{"customer", acc.Customer + " at " + acc.Provider})
 	}
-	head = append(head, []string{"access", accessOf(acc.Access)})
+	head = append(head, []any{"access", accessOf(acc.Access)})
 	if len(acc.Access.Features) > 0 {
-		head = append(head, []string{"features", strings.Join(acc.Access.Features, ", ")})
+		head = append(head, []any{"features", strings.Join(acc.Access.Features, ", ")})
 	}
 	label := "because"
 	if acc.Access.Held {
@@ -33,26 +33,26 @@ func Account(acc *account.Account) [][][]string {
 		if why.Event != "" {
 			says += ", by " + why.Event
 		}
-		head = append(head, []string{label, says})
+		head = append(head, []any{label, says})
 	}
 	for _, o := range acc.Obstacles {
-		head = append(head, []string{"problem", o.Message})
+		head = append(head, []any{"problem", o.Message})
 		if o.Command != "" {
-			head = append(head, []string{"next step", "pawl " + o.Command})
+			head = append(head, []any{"next step", "pawl " + o.Command})
 		}
 	}
-	head = append(head, []string{"workspace", workspaceOf(acc)})
-	return [][][]string{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc), claims(acc.Claims),
+	head = append(head, []any{"workspace", workspaceOf(acc)})
+	return []output.Table{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc), claims(acc.Claims),
 		entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
 }
 
-func history(changes []account.Change) [][]string {
+func history(changes []account.Change) output.Table {
 	return output.Rows("ACCESS CHANGED|FROM|TO|WHY|BY", changes, func(c account.Change) []any {
 		from := ""
 		if c.Before != nil {
 			from = usesOf(*c.Before)
 		}
-		return []any{c.At, from, usesOf(c.After), c.Why, c.Event}
+		return []any{c.At, from, usesOf(c.After), c.Why, eventLink(c.Event)}
 	})
 }
 
@@ -98,7 +98,7 @@ func workspaceOf(acc *account.Account) string {
 	return text
 }
 
-func subscriptions(list []account.Subscription) [][]string {
+func subscriptions(list []account.Subscription) output.Table {
 	return output.Rows("SUBSCRIPTION|STATUS|PLAN|PERIOD ENDS|NOTE|BY", list, func(s account.Subscription) []any {
 		var notes []string
 		for _, n := range []struct {
@@ -116,12 +116,12 @@ func subscriptions(list []account.Subscription) [][]string {
 				notes = append(notes, n.text)
 			}
 		}
-		return []any{s.ID, cmp.Or(s.Status, "unknown"), plan(s.Plan, s.Quantity), s.PeriodEnd,
-			strings.Join(notes, "; "), s.Because}
+		return []any{objectLink(s.ID), output.Badge(cmp.Or(s.Status, "unknown")), plan(s.Plan, s.Quantity), s.PeriodEnd,
+			strings.Join(notes, "; "), eventLink(s.Because)}
 	})
 }
 
-func invoices(acc *account.Account) [][]string {
+func invoices(acc *account.Account) output.Table {
 	rows := output.Rows("INVOICE|NUMBER|STATUS|DUE|PAID|NOTE|BY", acc.Invoices, func(i account.Invoice) []any {
 		var notes []string
 		if i.Refunded > 0 {
@@ -136,29 +136,29 @@ func invoices(acc *account.Account) [][]string {
 		if i.PaidAt == nil && i.NextAttempt != nil {
 			notes = append(notes, "next "+output.Date(i.NextAttempt))
 		}
-		return []any{i.ID, i.Number, i.Status, money.Format(i.Due, i.Currency), i.PaidAt, strings.Join(notes, "; "),
-			i.Because}
+		return []any{objectLink(i.ID), i.Number, output.Badge(i.Status), money.Format(i.Due, i.Currency), i.PaidAt, strings.Join(notes, "; "),
+			eventLink(i.Because)}
 	})
 	if acc.MoreInvoices {
-		rows = append(rows, []string{"older ones are not shown"})
+		rows = append(rows, []any{"older ones are not shown"})
 	}
 	return rows
 }
 
-func entries(entries []account.Entry) [][]string {
+func entries(entries []account.Entry) output.Table {
 	return output.Rows("BOOKED|ENTRY|OBJECT|AMOUNT|REFERENCE", entries, func(e account.Entry) []any {
-		return []any{e.At, e.Kind, e.Object, money.Format(e.Amount, e.Currency), e.Reference}
+		return []any{e.At, e.Kind, objectLink(e.Object), money.Format(e.Amount, e.Currency), e.Reference}
 	})
 }
 
-func claims(claims []account.Claim) [][]string {
+func claims(claims []account.Claim) output.Table {
 	return output.Rows("CLAIM|KIND|STATUS|INVOICE|AMOUNT", claims, func(c account.Claim) []any {
-		return []any{c.ID, strings.ReplaceAll(c.Kind, "_", " "), c.Status, c.Invoice,
+		return []any{objectLink(c.ID), strings.ReplaceAll(c.Kind, "_", " "), output.Badge(c.Status), objectLink(c.Invoice),
 			money.Format(c.Amount, c.Currency)}
 	})
 }
 
-func due(due []account.Due) [][]string {
+func due(due []account.Due) output.Table {
 	return output.Rows("DUE|WHAT|OBJECT|BY", due, func(d account.Due) []any {
 		what := map[fold.Why]string{
 			fold.DueEnd: "access ends as planned", fold.DueGrace: "the grace period ends",
@@ -174,6 +174,6 @@ func due(due []account.Due) [][]string {
 			fold.DueRefold:  "updates the workspace after a recomputation",
 			fold.DueChanged: "sends the e-mail about the changed access",
 		}[d.Why]
-		return []any{&d.At, what, d.Object, d.Event}
+		return []any{&d.At, what, objectLink(d.Object), eventLink(d.Event)}
 	})
 }

@@ -3,7 +3,6 @@ package tables
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,36 +13,36 @@ import (
 )
 
 // EventHead returns the identity and state of an event.
-func EventHead(e *event.Evidence, page string) [][]string {
+func EventHead(e *event.Evidence, page string) output.Table {
 	r := e.Receipt
-	head := [][]string{
+	head := output.Table{
 		{"event", r.EventID + "  " + r.Type},
 		{"status", r.Status + Because(r.Status, r.Open())},
 		{"source", r.Source + " (" +
 			strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
-		{"receipt", r.ID},
+		{"receipt", eventLink(r.ID)},
 	}
 	about := slices.DeleteFunc([]string{r.OurAccount, Amount(r.Amount, r.Currency)}, empty)
 	if len(about) > 0 {
-		head = append(head, []string{"about", strings.Join(about, ", ")})
+		head = append(head, []any{"about", strings.Join(about, ", ")})
 	}
 	if r.RelayOf != "" {
-		head = append(head, []string{"relays", r.RelayOf + ", which another source's receipt runs"})
+		head = append(head, []any{"relays", r.RelayOf + ", which another source's receipt runs"})
 	}
 	if r.WorkflowID != "" {
-		head = append(head, []string{"workflow", r.WorkflowID})
+		head = append(head, []any{"workflow", objectLink(r.WorkflowID)})
 	}
 	if page != "" {
-		head = append(head, []string{"Temporal UI", page})
+		head = append(head, []any{"Temporal UI", page})
 	}
 	if r.LastError != "" && (r.Reason == "" || !strings.Contains(r.LastError, r.Reason)) {
-		head = append(head, []string{"last error", r.LastError})
+		head = append(head, []any{"last error", r.LastError})
 	}
 	return head
 }
 
 // Received returns when the event arrived, how often its effects were attempted, and when the next attempt is.
-func Received(e *event.Evidence) [][]string {
+func Received(e *event.Evidence) output.Table {
 	first := e.Receipt.ReceivedAt
 	if len(e.Deliveries) > 0 {
 		first = e.Deliveries[0].ReceivedAt
@@ -58,8 +57,8 @@ func Received(e *event.Evidence) [][]string {
 	if tries == 1 {
 		of = "1 try of an effect"
 	}
-	rows := [][]string{
-		{"first received", output.Time(first)},
+	rows := output.Table{
+		{"first received", first},
 		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), output.Plural(e.Receipt.Duplicates,
 			"duplicate"))},
 		{"bytes", bytesOf(&e.Event)},
@@ -68,17 +67,17 @@ func Received(e *event.Evidence) [][]string {
 	}
 	for _, try := range e.Next.Tries {
 		if len(e.Next.Tries) > 1 || e.Next.At == nil || try.At == nil { // otherwise the next step contains it
-			rows = append(rows, []string{"", tryLine(try)})
+			rows = append(rows, []any{"", tryLine(try)})
 		}
 	}
 	if e.Next.Unknown != "" {
-		rows = append(rows, []string{"", "not known: " + e.Next.Unknown})
+		rows = append(rows, []any{"", "not known: " + e.Next.Unknown})
 	}
 	for i, due := range e.Next.Due {
 		if i == 0 && e.Next.At != nil && due.At.Equal(*e.Next.At) {
 			continue // the next step contains it
 		}
-		rows = append(rows, []string{"the clock", output.Time(due.At) + ": " + due.String()})
+		rows = append(rows, []any{"the clock", output.Time(due.At) + ": " + due.String()})
 	}
 	return rows
 }
@@ -108,15 +107,15 @@ func tryLine(t event.Try) string {
 }
 
 // Done returns the effects in a final state.
-func Done(e *event.Evidence) [][]string {
-	rows := [][]string{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
+func Done(e *event.Evidence) output.Table {
+	rows := output.Table{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if atRest(f.State) {
-			rows = append(rows, []string{f.Kind, f.State, strconv.Itoa(f.Attempts), f.Key, EffectNote(f)})
+			rows = append(rows, []any{f.Kind, output.Badge(f.State), f.Attempts, objectLink(f.Key), EffectNote(f)})
 		}
 	}
 	if len(rows) == 1 {
-		return [][]string{{"DONE"}, {"no effect"}}
+		return output.Table{{"DONE"}, {"no effect"}}
 	}
 	return rows
 }
@@ -126,11 +125,12 @@ func atRest(state string) bool {
 }
 
 // Undone returns the effects that are not in a final state: pending, uncertain or not begun.
-func Undone(e *event.Evidence) [][]string {
-	rows := [][]string{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
+func Undone(e *event.Evidence) output.Table {
+	rows := output.Table{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if !atRest(f.State) {
-			rows = append(rows, []string{f.Kind, stateNow(f, e.Next), strconv.Itoa(f.Attempts), f.Key, EffectNote(f)})
+			rows = append(rows, []any{f.Kind, output.Badge(stateNow(f, e.Next)), f.Attempts, objectLink(f.Key),
+				EffectNote(f)})
 		}
 	}
 	for _, f := range e.Next.Pending {
@@ -138,10 +138,10 @@ func Undone(e *event.Evidence) [][]string {
 		if f.WaitsFor != "" {
 			note = waitsFirst(f.WaitsFor)
 		}
-		rows = append(rows, []string{f.Kind, "not begun", "0", f.Key, note})
+		rows = append(rows, []any{f.Kind, output.Badge("not begun"), 0, objectLink(f.Key), note})
 	}
 	if len(rows) == 1 {
-		return [][]string{{"NOT DONE"}, {"no pending effects"}}
+		return output.Table{{"NOT DONE"}, {"no pending effects"}}
 	}
 	return rows
 }
@@ -156,17 +156,17 @@ func stateNow(f timeline.Effect, n event.Next) string {
 
 // AskedFor returns the decisions of people with person and reason, including actions in Temporal. It adds whether a
 // replay would be safe.
-func AskedFor(e *event.Evidence) [][]string {
-	rows := [][]string{}
+func AskedFor(e *event.Evidence) output.Table {
+	rows := output.Table{}
 	for _, s := range e.Timeline {
 		if what, asked := AskedOf(s); asked {
-			rows = append(rows, []string{"asked for", output.Time(s.At), what, s.Detail})
+			rows = append(rows, []any{"asked for", s.At, what, s.Detail})
 		}
 	}
 	if len(rows) == 0 {
-		rows = [][]string{{"asked for", "nothing, by nobody"}}
+		rows = output.Table{{"asked for", "nothing, by nobody"}}
 	}
-	return append(rows, []string{"replay safe?", e.Replay.Says})
+	return append(rows, []any{"replay safe?", e.Replay.Says})
 }
 
 // AskedOf returns the action that a person took in a step. It returns false for an automatic step.
@@ -219,8 +219,8 @@ func EffectNote(f timeline.Effect) string {
 }
 
 // Timeline returns the steps of an event. Equal consecutive steps share one row, so that the list stays short.
-func Timeline(entries []timeline.Entry) [][]string {
-	rows := [][]string{{"TIME", "WHAT", "DETAIL"}}
+func Timeline(entries []timeline.Entry) output.Table {
+	rows := output.Table{{"TIME", "WHAT", "DETAIL"}}
 	for i := 0; i < len(entries); {
 		s, times := entries[i], 1
 		for i++; i < len(entries) && entries[i].What == s.What && entries[i].Detail == s.Detail &&
@@ -231,7 +231,7 @@ func Timeline(entries []timeline.Entry) [][]string {
 		if times > 1 {
 			detail += fmt.Sprintf(" (%d times, until %s)", times, output.Time(entries[i-1].At))
 		}
-		rows = append(rows, []string{output.Time(s.At), s.What, detail})
+		rows = append(rows, []any{s.At, s.What, detail})
 	}
 	return rows
 }

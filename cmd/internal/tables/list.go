@@ -1,6 +1,10 @@
 package tables
 
 import (
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
+	"github.com/pawlhq/pawl/ingress/rejected"
+	"github.com/pawlhq/pawl/schema/ledger"
+
 	"cmp"
 	"fmt"
 	"maps"
@@ -39,12 +43,18 @@ func Because(status, reason string) string {
 
 func empty(s string) bool { return s == "" }
 
+func eventLink(id string) any { return output.Link{To: output.Event, ID: id} }
+
+func objectLink(id string) any { return output.Link{To: output.Object, ID: id} }
+
+func accountLink(id, mode string) any { return output.Link{To: output.Account, ID: id, Mode: mode} }
+
 // Tasks lists tasks.
-func Tasks(tasks []account.Task) [][]string {
+func Tasks(tasks []account.Task) output.Table {
 	return output.Rows("OPEN TASK|OBJECT|ACCOUNT|MODE|AMOUNT|SINCE|DUE BY|EVENT|TAKEN BY|TITLE", tasks,
 		func(t account.Task) []any {
-			return []any{t.Kind, t.Object, t.Account, t.Mode, amountOf(t), t.Since, t.DueBy, t.Event, t.TakenBy,
-				t.Title}
+			return []any{t.Kind, output.Link{To: output.Task, ID: t.Object}, accountLink(t.Account, t.Mode),
+				output.Badge(t.Mode), amountOf(t), t.Since, t.DueBy, eventLink(t.Event), t.TakenBy, t.Title}
 		})
 }
 
@@ -57,14 +67,15 @@ func amountOf(t account.Task) string {
 }
 
 // Unassigned lists money that is not booked.
-func Unassigned(found []billing.Money) [][]string {
+func Unassigned(found []billing.Money) output.Table {
 	return output.Rows("SINCE|MODE|KIND|ID|AMOUNT|CUSTOMER|WHY", found, func(m billing.Money) []any {
-		return []any{&m.Since, m.Mode, m.Kind, m.ID, money.Format(m.Amount, m.Currency), m.Customer, m.Why()}
+		return []any{&m.Since, output.Badge(m.Mode), m.Kind, objectLink(m.ID), money.Format(m.Amount, m.Currency),
+			objectLink(m.Customer), m.Why()}
 	})
 }
 
 // Pending lists decisions that wait for a second person.
-func Pending(waiting []pending.Decision) [][]string {
+func Pending(waiting []pending.Decision) output.Table {
 	return output.Rows("WAITS FOR A SECOND PERSON|OF|MONEY|ASKED BY|WHY|UNTIL|PENDING", waiting,
 		func(p pending.Decision) []any {
 			return []any{p.Does(), p.Target, decide.Sums(p.Money), p.AskedBy, p.Why, p.Until, p.ID}
@@ -72,25 +83,25 @@ func Pending(waiting []pending.Decision) [][]string {
 }
 
 // Jobs lists bulk jobs.
-func Jobs(jobs []job.Job) [][]string {
+func Jobs(jobs []job.Job) output.Table {
 	return output.Rows("JOB|ACTION|STATE|ITEMS|DONE|REFUSED|FAILED|LEFT|MADE|WHO|WHY", jobs, func(j job.Job) []any {
-		return []any{j.ID, j.Action, j.State, j.Items, j.Done, j.Refused, j.Failed, j.Left(), j.CreatedAt, j.Who, j.Why}
+		return []any{output.Link{To: output.Job, ID: j.ID}, j.Action, output.Badge(j.State), j.Items, j.Done, j.Refused, j.Failed, j.Left(), j.CreatedAt, j.Who, j.Why}
 	})
 }
 
 // Sinks lists sinks and destinations with their state.
-func Sinks(sinks []report.Sink) [][]string {
+func Sinks(sinks []report.Sink) output.Table {
 	return output.Rows("SINK|STATE|SINCE|WAITING|PROBES|MAX CONCURRENCY|WHY", sinks, func(r report.Sink) []any {
-		since := "-"
+		var since any = "-"
 		if r.Since != nil {
-			since = r.Since.UTC().Format(time.RFC3339)
+			since = r.Since
 		}
-		return []any{r.Name, r.State, since, r.Waiting, r.Probes, r.MaxConcurrency, r.Reason}
+		return []any{r.Name, output.Badge(r.State), since, r.Waiting, r.Probes, r.MaxConcurrency, r.Reason}
 	})
 }
 
 // Took lists the duration of calls by sink. It omits sinks without recent calls.
-func Took(sinks []report.Sink) [][]string {
+func Took(sinks []report.Sink) output.Table {
 	called := slices.DeleteFunc(slices.Clone(sinks), func(r report.Sink) bool { return r.Median == nil })
 	return output.Rows("SINK|HALF WITHIN|19 OF 20 WITHIN", called, func(r report.Sink) []any {
 		return []any{r.Name, output.Seconds(*r.Median), output.Seconds(*r.Most)}
@@ -98,16 +109,16 @@ func Took(sinks []report.Sink) [][]string {
 }
 
 // Receipts lists events.
-func Receipts(receipts []timeline.Receipt) [][]string {
+func Receipts(receipts []timeline.Receipt) output.Table {
 	return output.Rows("RECEIVED|STATUS|SOURCE|TYPE|ACCOUNT|AMOUNT|EVENT|DUPLICATES|REASON", receipts,
 		func(r timeline.Receipt) []any {
-			return []any{r.ReceivedAt, r.Status, r.Source, r.Type, r.OurAccount, Amount(r.Amount, r.Currency),
-				r.EventID, r.Duplicates, r.Open()}
+			return []any{r.ReceivedAt, output.Badge(r.Status), r.Source, r.Type, accountLink(r.OurAccount, r.Mode),
+				Amount(r.Amount, r.Currency), eventLink(r.EventID), r.Duplicates, r.Open()}
 		})
 }
 
 // Accounts lists accounts.
-func Accounts(accounts []account.Listed) [][]string {
+func Accounts(accounts []account.Listed) output.Table {
 	return output.Rows("ACCOUNT|MODE|ACCESS|USES|STATUS|UNTIL|VERSION|CUSTOMER|NOTE", accounts,
 		func(l account.Listed) []any {
 			var notes []string
@@ -117,13 +128,13 @@ func Accounts(accounts []account.Listed) [][]string {
 			if l.Workspace < l.Version {
 				notes = append(notes, "its workspace is not updated yet")
 			}
-			return []any{l.ID, l.Mode, l.Access, plan(l.Plan, l.Quantity), strings.Join(l.Statuses, ", "),
-				l.Until, l.Version, l.Customer, strings.Join(notes, "; ")}
+			return []any{accountLink(l.ID, l.Mode), output.Badge(l.Mode), output.Badge(l.Access), plan(l.Plan, l.Quantity),
+				strings.Join(l.Statuses, ", "), l.Until, l.Version, objectLink(l.Customer), strings.Join(notes, "; ")}
 		})
 }
 
 // Job returns a job as two tables: its progress, and its items.
-func Job(d *jobs.Details) [][][]string {
+func Job(d *jobs.Details) []output.Table {
 	state := cmp.Or(d.StateNote, string(d.State))
 	filter := make([]string, 0, len(d.Filter))
 	for _, name := range slices.Sorted(maps.Keys(d.Filter)) {
@@ -140,11 +151,11 @@ func Job(d *jobs.Details) [][][]string {
 	if d.AskedBy != "" {
 		by = d.AskedBy + ", then by " + d.Who
 	}
-	head := [][]string{
+	head := output.Table{
 		{"job", d.ID},
 		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
 		{"asked for", "by " + by + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
-		{"state", state},
+		{"state", output.Badge(state)},
 		{d.Noun() + "s", strconv.Itoa(d.Items) + InBrackets(decide.Sums(d.Money)) +
 			", at " + fmt.Sprint(d.Rate) + " a second"},
 		{"results", fmt.Sprintf("%d done, %d refused, %d failed, %d left%s", d.Done, d.Refused, d.Failed, d.Left(),
@@ -155,16 +166,20 @@ func Job(d *jobs.Details) [][][]string {
 		if i == 0 {
 			name = map[bool]string{true: "came to", false: "now are"}[d.Action == job.Reconcile]
 		}
-		head = append(head, []string{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
+		head = append(head, []any{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
 	}
 	items := output.Rows(strings.ToUpper(d.Noun())+"|RESULT|AT|NOTE", d.List, func(i job.Item) []any {
-		at := ""
+		var at any
 		if i.EndedAt != nil {
-			at = output.Time(*i.EndedAt)
+			at = *i.EndedAt
 		}
-		return []any{i.Name, cmp.Or(i.Result, "open"), at, i.Note}
+		name := eventLink(i.Name)
+		if d.Noun() != "event" {
+			name = objectLink(i.Name)
+		}
+		return []any{name, output.Badge(cmp.Or(i.Result, "open")), at, i.Note}
 	})
-	return [][][]string{head, items}
+	return []output.Table{head, items}
 }
 
 // Takes estimates the remaining time of a running job. It returns "" for any other job.
@@ -184,31 +199,31 @@ func InBrackets(s string) string {
 }
 
 // Sources lists the sources with their secrets.
-func Sources(reports []report.Source) [][]string {
-	rows := [][]string{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
+func Sources(reports []report.Source) output.Table {
+	rows := output.Table{{"SOURCE", "PROVIDER", "MODE", "URL", "EVENTS", "SECRET", "USES", "LAST USED", "VERDICT"}}
 	for _, r := range reports {
 		events := cmp.Or(strings.Join(r.Events, ","), "(all with a flow)")
 		if len(r.Destinations) > 0 {
 			events = cmp.Or(strings.Join(r.Events, ","), "(all)") + " → " + strings.Join(r.Destinations, ",")
 		}
-		head := []string{r.Name, r.Provider, cmp.Or(r.Mode, "both"), cmp.Or(r.URL, r.Path), events}
+		head := []any{r.Name, r.Provider, output.Badge(cmp.Or(r.Mode, "both")), cmp.Or(r.URL, r.Path), events}
 		if len(r.Secrets) == 0 {
 			rows = append(rows, append(slices.Clone(head), "(none yet)", "", "", ""))
 		}
 		for _, s := range r.Secrets {
-			last := ""
+			var last any
 			if s.LastUsed != nil {
-				last = output.Time(*s.LastUsed)
+				last = *s.LastUsed
 			}
-			rows = append(rows, append(slices.Clone(head), s.Label, strconv.FormatInt(s.Uses, 10), last, s.Verdict))
-			head = []string{"", "", "", "", ""}
+			rows = append(rows, append(slices.Clone(head), s.Label, s.Uses, last, s.Verdict))
+			head = []any{"", "", "", "", ""}
 		}
 	}
 	return rows
 }
 
 // Traffic lists the recent traffic of each source, and when its last secret expires.
-func Traffic(reports []report.Source) [][]string {
+func Traffic(reports []report.Source) output.Table {
 	return output.Rows("SOURCE|A MINUTE|IN 24 HOURS|REFUSED SINCE YESTERDAY|WAITING|LAST SECRET ENDS|NOTE", reports,
 		func(r report.Source) []any {
 			var refused []string
@@ -221,9 +236,9 @@ func Traffic(reports []report.Source) [][]string {
 }
 
 // RulesVersions lists the versions of the billing rules.
-func RulesVersions(known []billing.RulesVersion) [][]string {
+func RulesVersions(known []billing.RulesVersion) output.Table {
 	return output.Rows("RULES|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(v billing.RulesVersion) []any {
-		state := "proposed"
+		state := output.Badge("proposed")
 		switch {
 		case v.Active:
 			state = "active"
@@ -235,37 +250,36 @@ func RulesVersions(known []billing.RulesVersion) [][]string {
 }
 
 // Audit lists the actions of operators.
-func Audit(found []audit.Row) [][]string {
+func Audit(found []audit.Row) output.Table {
 	return output.Rows("NUMBER|TIME|WHO|IDENTITY|ACTION|TARGET|WHY", found, func(r audit.Row) []any {
 		return []any{r.ID, r.At, r.Actor, strings.TrimSpace(r.Issuer + " " + r.Subject), r.Action, r.Target, r.Reason}
 	})
 }
 
 // TaskHead returns the fields of a task.
-func TaskHead(t task.Shown) [][]string {
-	head := [][]string{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", t.State},
+func TaskHead(t task.Shown) output.Table {
+	head := output.Table{{"task", t.Kind + " of " + t.Object + " (" + t.Mode + ")"}, {"state", output.Badge(t.State)},
 		{"title", t.Title}}
-	for _, row := range [][]string{{"account", t.Account}, {"amount", amountOf(t.Task)},
-		{"due by", output.Date(t.DueBy)}, {"taken by", t.TakenBy}, {"event", t.Event}} {
-		if row[1] != "" {
+	for _, row := range [][]any{{"account", accountLink(t.Account, t.Mode)}, {"amount", amountOf(t.Task)},
+		{"due by", t.DueBy}, {"taken by", t.TakenBy}, {"event", eventLink(t.Event)}} {
+		if output.Text(row[1]) != "" {
 			head = append(head, row)
 		}
 	}
-	head = append(head, []string{"since", output.Time(t.Since)})
-	return head
+	return append(head, []any{"since", t.Since})
 }
 
 // TaskActions lists the actions of people on a task.
-func TaskActions(t task.Shown) [][]string {
+func TaskActions(t task.Shown) output.Table {
 	return output.Rows("AT|WHO|WHAT|WHY", t.Actions, func(done audit.Row) []any {
 		return []any{done.At, done.Actor, done.Action, done.Reason}
 	})
 }
 
 // Tokens lists the tokens of programs.
-func Tokens(tokens []token.Token) [][]string {
+func Tokens(tokens []token.Token) output.Table {
 	return output.Rows("TOKEN|ROLE|STATE|EXPIRES|LAST USED|NETWORKS|MADE|BY", tokens, func(t token.Token) []any {
-		state, used := "accepted", "never"
+		state, used := output.Badge("accepted"), any("never")
 		switch {
 		case t.RevokedAt != nil:
 			state = "revoked"
@@ -273,12 +287,34 @@ func Tokens(tokens []token.Token) [][]string {
 			state = "expired"
 		}
 		if t.UsedAt != nil {
-			used = output.Time(*t.UsedAt)
+			used = *t.UsedAt
 		}
 		var from []string
 		for _, n := range t.Networks {
 			from = append(from, n.String())
 		}
 		return []any{t.Name, t.Role, state, t.ExpiresAt, used, strings.Join(from, ", "), t.MadeAt, t.MadeBy}
+	})
+}
+
+// Ledger lists effects of the ledger.
+func Ledger(effects []ledger.Listed) output.Table {
+	return output.Rows("KEY|KIND|STATE|ATTEMPTS|BEGUN|EVENT|NOTE", effects, func(e ledger.Listed) []any {
+		return []any{objectLink(e.Key), e.Kind, output.Badge(e.State), e.Attempts, e.ClaimedAt, eventLink(e.EventID),
+			e.LastError}
+	})
+}
+
+// Rejections lists refused requests.
+func Rejections(found []rejection.Shown) output.Table {
+	return output.Rows("RECEIVED|SOURCE|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r rejection.Shown) []any {
+		admitted, why := "", r.Detail
+		if r.AdmittedAt != nil {
+			admitted = "yes"
+		}
+		if len(r.Diagnosis) > 0 {
+			why = rejected.Diagnosis{Findings: r.Diagnosis}.String()
+		}
+		return []any{r.ReceivedAt, r.Source, r.Class, r.ID, admitted, why}
 	})
 }

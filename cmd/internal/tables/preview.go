@@ -16,12 +16,12 @@ import (
 )
 
 // Effects lists the forecast for each effect of a run.
-func Effects(effects []workflows.PreviewedEffect) [][]string {
+func Effects(effects []workflows.PreviewedEffect) output.Table {
 	if len(effects) == 0 {
-		return [][]string{{"no effects known yet"}}
+		return output.Table{{"no effects known yet"}}
 	}
 	return output.Rows("WHAT HAPPENS|EFFECT|AMOUNT|KEY|NOTE", effects, func(e workflows.PreviewedEffect) []any {
-		return []any{e.Will, e.Kind, Amount(e.Amount, e.Currency), e.Key, PreviewNote(e)}
+		return []any{e.Will, e.Kind, Amount(e.Amount, e.Currency), objectLink(e.Key), PreviewNote(e)}
 	})
 }
 
@@ -102,14 +102,14 @@ var books = map[workflows.Will]string{
 }
 
 // Chosen lists the events that were selected for a job.
-func Chosen(events []decide.ChosenEvent) [][]string {
+func Chosen(events []decide.ChosenEvent) output.Table {
 	return output.Rows("EVENT|TYPE|STATUS|REASON|ACCOUNT|AMOUNT", events, func(e decide.ChosenEvent) []any {
-		return []any{e.EventID, e.Type, e.Status, e.ReasonCode, e.Account, Amount(e.Amount, e.Currency)}
+		return []any{eventLink(e.EventID), e.Type, output.Badge(e.Status), e.ReasonCode, objectLink(e.Account), Amount(e.Amount, e.Currency)}
 	})
 }
 
 // JobPreview describes the expected result of a job.
-func JobPreview(p *job.Preview) [][]string {
+func JobPreview(p *job.Preview) output.Table {
 	var ends []string
 	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
 		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))
@@ -124,16 +124,16 @@ func JobPreview(p *job.Preview) [][]string {
 	if p.Previewed < p.Count {
 		outcomes = fmt.Sprintf("outcomes of the newest %d", p.Previewed)
 	}
-	rows := [][]string{{outcomes, strings.Join(ends, ", ")}, {"effects", Totals(p.Counts, p.Sums)}}
+	rows := output.Table{{outcomes, strings.Join(ends, ", ")}, {"effects", Totals(p.Counts, p.Sums)}}
 	if len(p.Kinds) > 0 {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
 			kinds = append(kinds, fmt.Sprintf("%d %s", p.Kinds[kind], kind))
 		}
-		rows = append(rows, []string{"kinds", strings.Join(kinds, ", ")})
+		rows = append(rows, []any{"kinds", strings.Join(kinds, ", ")})
 	}
 	if p.FourEyes != "" {
-		rows = append(rows, []string{"two people", p.FourEyes})
+		rows = append(rows, []any{"two people", p.FourEyes})
 	}
 	return rows
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // Status returns the state of pawl as several tables. A table without rows contains only its headings.
-func Status(r *report.Status, now time.Time) [][][]string {
-	return [][][]string{Conditions(r.Conditions, now), Withheld(r.Withheld), Pending(r.Pending),
+func Status(r *report.Status, now time.Time) []output.Table {
+	return []output.Table{Conditions(r.Conditions, now), Withheld(r.Withheld), Pending(r.Pending),
 		Waiting(r.Waiting, now), Sinks(r.Sinks), Jobs(r.Jobs)}
 }
 
 // Conditions lists the current problems.
-func Conditions(list []report.Condition, now time.Time) [][]string {
+func Conditions(list []report.Condition, now time.Time) output.Table {
 	return output.Rows("PROBLEM|SEVERITY|FOR|MONEY|NOTIFIED|WHAT", list, func(c report.Condition) []any {
 		lasts, notified := "", ""
 		if !c.Since.IsZero() {
@@ -26,7 +26,7 @@ func Conditions(list []report.Condition, now time.Time) [][]string {
 		if c.NotifiedAt != nil {
 			notified = output.Age(*c.NotifiedAt, now) + " ago"
 		}
-		return []any{c.Kind(), c.Severity, lasts, decide.Sums(c.Money), notified, Described(c)}
+		return []any{c.Kind(), output.Badge(c.Severity), lasts, decide.Sums(c.Money), notified, Described(c)}
 	})
 }
 
@@ -36,9 +36,9 @@ func Described(c report.Condition) string {
 }
 
 // Onsets lists when effects start in each mode.
-func Onsets(list []withheld.From) [][]string {
+func Onsets(list []withheld.From) output.Table {
 	return output.Rows("MODE|EFFECTS|CHANGED|BY", list, func(f withheld.From) []any {
-		return []any{f.Mode, EffectsFrom(f), f.ChangedAt, f.ChangedBy}
+		return []any{output.Badge(f.Mode), EffectsFrom(f), f.ChangedAt, f.ChangedBy}
 	})
 }
 
@@ -51,15 +51,15 @@ func EffectsFrom(f withheld.From) string {
 }
 
 // Withheld lists the numbers of withheld effects.
-func Withheld(sums []withheld.Sum) [][]string {
+func Withheld(sums []withheld.Sum) output.Table {
 	return output.Rows("WITHHELD|MODE|EFFECTS|EVENTS|MONEY", sums, func(s withheld.Sum) []any {
-		return []any{s.Kind, s.Mode, s.Effects, s.Events, decide.Sums(s.Money)}
+		return []any{s.Kind, output.Badge(s.Mode), s.Effects, s.Events, decide.Sums(s.Money)}
 	})
 }
 
 // Waiting lists, by cause, the number of events that continue without a person.
-func Waiting(causes []timeline.Cause, now time.Time) [][]string {
+func Waiting(causes []timeline.Cause, now time.Time) output.Table {
 	return output.Rows("GOES ON|REASON|EVENTS|OLDEST", causes, func(c timeline.Cause) []any {
-		return []any{c.Status, c.ReasonCode, c.Events, output.Age(c.Oldest, now)}
+		return []any{output.Badge(c.Status), c.ReasonCode, c.Events, output.Age(c.Oldest, now)}
 	})
 }
