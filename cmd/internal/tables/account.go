@@ -42,6 +42,13 @@ func Account(acc *account.Account) []output.Table {
 		}
 	}
 	head = append(head, []any{"workspace", workspaceOf(acc)})
+	var sums []string
+	for _, c := range acc.Cash {
+		sums = append(sums, money.Format(c.Amount, c.Currency))
+	}
+	if sums != nil {
+		head = append(head, []any{"cash", strings.Join(sums, ", ") + ", the sum of all entries"})
+	}
 	return []output.Table{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc), claims(acc.Claims),
 		entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
 }
@@ -146,8 +153,9 @@ func invoices(acc *account.Account) output.Table {
 }
 
 func entries(entries []account.Entry) output.Table {
-	return output.Rows("BOOKED|ENTRY|OBJECT|AMOUNT|REFERENCE", entries, func(e account.Entry) []any {
-		return []any{e.At, e.Kind, objectLink(e.Object), money.Format(e.Amount, e.Currency), e.Reference}
+	return output.Rows("BOOKED|ENTRY|OBJECT|AMOUNT|CASH|REFERENCE", entries, func(e account.Entry) []any {
+		return []any{e.At, e.Kind, objectLink(e.Object), money.Format(e.Amount, e.Currency),
+			money.Format(e.Cash, e.Currency), e.Reference}
 	})
 }
 

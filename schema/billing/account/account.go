@@ -36,7 +36,10 @@ type Account struct {
 	// Invoices lists the newest [MostInvoices] invoices. MoreInvoices is true if there are others.
 	Invoices     []Invoice `json:"invoices"`
 	MoreInvoices bool      `json:"more_invoices"`
-	Entries      []Entry   `json:"entries"`
+	// Entries lists the newest [MostInvoices] entries, and Cash the sum of all entries by currency. The sum is the money
+	// of the account that reached or left the provider's balance, before fees.
+	Entries []Entry `json:"entries"`
+	Cash    []Cash  `json:"cash"`
 	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes. A claim is money that goes back to the
 	// customer.
 	Claims []Claim `json:"claims"`
@@ -165,6 +168,15 @@ type Entry struct {
 	Tax       int64     `json:"tax"`
 	Currency  string    `json:"currency"`
 	Reference string    `json:"reference"`
+	// Cash is the money that moved: negative for outgoing money, 0 for a reversal and for movements of the customer's
+	// balance.
+	Cash int64 `json:"cash"`
+}
+
+// Cash is an amount of money in minor units of Currency.
+type Cash struct {
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
 }
 
 // Claim is a refund, a dispute or a credit note. Amount is in minor units of Currency.
@@ -281,6 +293,9 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 	}
 	if a.Entries, err = schema.Rows(ctx, tx, "read entries", pgx.RowToStructByPos[Entry], entriesSQL, a.Mode, a.ID,
 		MostInvoices); err != nil {
+		return err
+	}
+	if a.Cash, err = schema.Rows(ctx, tx, "sum entries", pgx.RowToStructByPos[Cash], cashSQL, a.Mode, a.ID); err != nil {
 		return err
 	}
 	if a.Claims, err = schema.Rows(ctx, tx, "read claims", pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID,

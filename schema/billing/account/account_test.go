@@ -55,7 +55,9 @@ func setup(t *testing.T) *pgxpool.Pool {
 			values ('live', $1, 'acme', 'cus_live', 'paid', 1000, 'usd', now(), $2, $3)`, "in_"+string(rune('a'+i)), at.AddDate(0, i, 0), state)
 	}
 	exec(t, db, `insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, reference)
-		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 1000, 'F-1')`)
+		values ('finance-export:stripe:live:in_a', 'live', 'acme', 'in_a', 'in_a', 'payment', 1000, 'usd', 1000, 'F-1'),
+			('finance-export:stripe:live:re_1', 'live', 'acme', 're_1', 'in_a', 'refund', 400, 'usd', -400, 'F-2'),
+			('finance-export:stripe:live:in_b', 'live', 'acme', 'in_b', 'in_b', 'payment', 700, 'eur', 700, 'F-3')`)
 	exec(t, db, `insert into objects (kind, mode, id, account, invoice, state) values ('refund', 'live', 're_1', 'acme', 'in_a', '{"Status": "succeeded", "Amount": 400, "Currency": "usd"}')`)
 	exec(t, db, `insert into objects (kind, mode, id, account, state, updated_at) values
 		('dispute', 'live', 'dp_1', 'acme', '{"Status": "lost", "Amount": 1000, "Currency": "usd"}', now() - interval '1 hour'),
@@ -172,8 +174,8 @@ func TestShow_WholeAccount(t *testing.T) {
 	if len(a.Invoices) != account.MostInvoices || !a.MoreInvoices || a.Invoices[0].ID != "in_"+string(rune('a'+account.MostInvoices)) || a.Invoices[0].Paid != 1000 {
 		t.Errorf("%d invoices, more %v, first %+v: want the newest %d", len(a.Invoices), a.MoreInvoices, a.Invoices[0], account.MostInvoices)
 	}
-	if len(a.Entries) != 1 || a.Entries[0].Reference != "F-1" || a.Workspace == nil || a.Workspace.Plan != "pro" {
-		t.Errorf("entries = %+v, workspace = %+v", a.Entries, a.Workspace)
+	if len(a.Entries) != 3 || a.Entries[0].Reference != "F-1" || a.Entries[2].Cash != -400 || !slices.Equal(a.Cash, []account.Cash{{700, "eur"}, {600, "usd"}}) || a.Workspace == nil || a.Workspace.Plan != "pro" {
+		t.Errorf("entries = %+v with the sums %+v, workspace = %+v", a.Entries, a.Cash, a.Workspace)
 	}
 	if len(a.Claims) != 2 || a.Claims[0] != (account.Claim{Kind: "refund", ID: "re_1", Status: "succeeded", Invoice: "in_a", Amount: 400, Currency: "usd"}) || a.Claims[1].ID != "dp_1" {
 		t.Errorf("claims = %+v", a.Claims)

@@ -29,7 +29,7 @@ select mode, account, customer, state from invoices where state ->> 'Number' = $
  order by 1`
 
 const invoiceEntriesSQL = `
-select created_at, kind, object, invoice, amount, tax, currency, reference
+select created_at, kind, object, invoice, amount, tax, currency, reference, cash
   from finance_entries where mode = $1 and account = $2 and invoice = $3 order by created_at desc, effect_key limit $4`
 
 const invoiceClaimsSQL = `

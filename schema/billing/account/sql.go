@@ -39,8 +39,11 @@ const subscriptionsSQL = `select state from subscriptions where mode = $1 and ac
 const invoicesSQL = `select state from invoices where mode = $1 and account = $2 order by occurred_at desc, id limit $3`
 
 const entriesSQL = `
-select created_at, kind, object, invoice, amount, tax, currency, reference
+select created_at, kind, object, invoice, amount, tax, currency, reference, cash
   from finance_entries where mode = $1 and account = $2 order by created_at desc, effect_key limit $3`
+
+const cashSQL = `
+select sum(cash)::bigint, currency from finance_entries where mode = $1 and account = $2 group by currency order by currency`
 
 const claimsSQL = `
 select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
