@@ -88,20 +88,21 @@ var table = []rule{
 		},
 		never: []string{echo},
 	},
-	{packages: "cmd/internal/command", may: []string{"cmd/internal/capture", "cmd/internal/condition", "cmd/internal/config", "cmd/internal/operator/decide", "cmd/internal/output", "cmd/internal/parameter", "cmd/internal/process", "ingress/hmac", "ingress/webhook", "schema", "schema/receipt"}, never: []string{echo}},
+	{packages: "cmd/internal/command", may: []string{"cmd/internal/capture", "cmd/internal/condition", "cmd/internal/config", "cmd/internal/operator/decide", "cmd/internal/output", "cmd/internal/parameter", "cmd/internal/process", "cmd/internal/resource", "ingress/hmac", "ingress/webhook", "schema", "schema/receipt"}, never: []string{echo}},
 	{
 		packages: "cmd/internal/cli",
 		may: []string{
 			"cmd/internal/capture", "cmd/internal/command", "cmd/internal/config", "cmd/internal/importer", "cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/process", "cmd/internal/report",
-			"cmd/internal/sinkcheck", "cmd/internal/tables", "ingress/rejected", "workflows", "activities/...", "schema/...",
+			"cmd/internal/resource", "cmd/internal/sinkcheck", "cmd/internal/tables", "ingress/rejected", "workflows", "activities/...", "schema/...",
 		},
 		never: []string{pgx, temporal, echo},
 	},
-	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "workflows", "schema/..."}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/condition", "cmd/internal/operator/...", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
+	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "ingress/rejected", "workflows/...", "schema/..."}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/resource", may: []string{"cmd/internal/config", "cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/report", "cmd/internal/role", "cmd/internal/tables", "schema/..."}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/condition", "cmd/internal/operator/...", "cmd/internal/resource", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
 	{
 		packages: "cmd/internal/api",
-		may:      []string{"cmd/internal/operator/...", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},
+		may:      []string{"cmd/internal/operator/...", "cmd/internal/parameter", "cmd/internal/resource", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},
 		never:    []string{pgx, temporal, stripeGo},
 	},
 }

@@ -81,7 +81,7 @@ func TestAcceptTable_BesideRivals(t *testing.T) {
 		{Mode: "pawl", Connections: 64, Measured: bench.Measured{RPS: 14000}},
 		{Mode: "insert", Connections: 64, Duplicates: 0.5, Measured: bench.Measured{RPS: 1}}, // of another load
 	})
-	if got, want := rows[3][3:7], []string{"14000", "0.70×", "2.00×", "-"}; !slices.Equal(got, want) {
+	if got, want := rows[3][3:7], []any{"14000", "0.70×", "2.00×", "-"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

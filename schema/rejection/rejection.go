@@ -113,17 +113,19 @@ type Filter struct {
 	Limit int
 }
 
+// summary has every column but the query, the headers and the body, which only some roles may read.
 const (
 	summary = `id::text as id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, body_size, truncated, admitted_at`
 	columns = summary + `, query, headers, body`
+	short   = summary + `, '' as query, '{}'::jsonb as headers, ''::bytea as body`
 )
 
 const listSQL = `
-select ` + columns + ` from rejections
+select ` + short + ` from rejections
  where ($1 = '' or source = $1) and received_at >= now() - $3::interval
  order by received_at desc, id limit $2`
 
-// List returns rejections, the newest first.
+// List returns rejections without their queries, headers and bodies, the newest first.
 func (s *Store) List(ctx context.Context, f Filter) ([]Rejection, error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -161,7 +163,7 @@ func (s *Store) Recent(ctx context.Context, since time.Time) ([]Count, error) {
 
 const getSQL = `select ` + columns + ` from rejections where id = $1`
 
-const findSQL = `select ` + summary + `, '' as query, '{}'::jsonb as headers, ''::bytea as body from rejections where id = $1`
+const findSQL = `select ` + short + ` from rejections where id = $1`
 
 // Get returns a rejection, or [ErrNotFound].
 func (s *Store) Get(ctx context.Context, id string) (Rejection, error) { return s.one(ctx, getSQL, id) }

@@ -211,16 +211,6 @@ func (c *call) oneOf(name string, words ...string) (string, error) {
 	return value, nil
 }
 
-// time returns a query parameter as a time, or the zero time if it is missing.
-func (c *call) time(name string) (at time.Time, err error) {
-	if text := c.QueryParam(name); text != "" {
-		if at, err = time.Parse(time.RFC3339, text); err != nil {
-			err = wrong("%s: %.40q is no time: write 2026-11-22T08:00:00Z", name, text)
-		}
-	}
-	return at, err
-}
-
 // limit returns the requested size of a page.
 func (c *call) limit() (int, error) {
 	text := c.QueryParam("limit")
@@ -234,24 +224,11 @@ func (c *call) limit() (int, error) {
 	return n, nil
 }
 
-// Page is a page of a list.
+// Page is a page of a list. Items is an array, which is empty rather than absent.
 type Page[T any] struct {
 	Items []T `json:"items"`
 	// Next is the cursor of the next page. It is absent on the last page.
 	Next string `json:"next,omitempty"`
-}
-
-// page returns found as a page. found has limit+1 items if another page follows. at returns the cursor that continues
-// the list after an item.
-func page[T any](found []T, limit int, at func(T) string) Page[T] {
-	p := Page[T]{Items: found}
-	if len(found) > limit {
-		p.Items, p.Next = found[:limit], at(found[limit-1])
-	}
-	if p.Items == nil {
-		p.Items = []T{}
-	}
-	return p
 }
 
 // wrong returns the problem that describes an invalid request.

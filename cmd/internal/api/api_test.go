@@ -247,7 +247,8 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/events/{id}", "evt_1", "", `"verdict":"It waits for a decision`}, {"/events/{id}", "evt_3", "", `"verdict":"It was ignored`},
 		{"/events/{id}/payload", "evt_1", "", `"payload":{"id":`}, {"/effects", "", "state=failed", `"last_error":"451 later"`},
 		{"/effects", "", "prefix=receipt-email:stripe:live:in_2", `"items":[{"key":"receipt-email:stripe:live:in_2"`},
-		{"/payments/unassigned", "", "mode=test", `"items":[]`},
+		{"/payments/unassigned", "", "mode=test", `"items":[]`}, {"/accounts", "", "mode=live", `"id":"acme"`}, {"/rejections", "", "", `"items":[]`},
+		{"/rules", "", "", `"items":[]`}, {"/sources", "", "unused_for=1h", `"label":"first"`}, {"/events", "", "since=2020-01-01", `"items":[`},
 		{"/approvals", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
 		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},
@@ -255,6 +256,9 @@ func TestRead_EveryRoute(t *testing.T) {
 		if got := s.get(c.path, c.id, c.query); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), c.says) {
 			t.Errorf("%s of %q?%s answered %d, without %s: %s", c.path, c.id, c.query, got.StatusCode, c.says, got.body)
 		}
+	}
+	if got := s.ask(http.MethodGet, "/tokens", "", "", "admin", ""); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), `"role":"viewer"`) {
+		t.Errorf("an admin's list of tokens answered %d: %s", got.StatusCode, got.body)
 	}
 	for path, item := range s.doc.Paths.Map() {
 		if item.Get != nil && !s.seen[path+" 200"] {
@@ -273,7 +277,7 @@ func TestRead_Pages(t *testing.T) {
 	s.exec(world...)
 	s.exec(`insert into operator_actions (request_id, actor, action, target, reason, prev_hash, hash)
 		select 'r' || n, 'ada', 'x', 'y', 'z', n::text::bytea, n::text::bytea from generate_series(1, 5) n`)
-	for path, all := range map[string]int{"/events": 3, "/effects": 3, "/tasks": 5, "/jobs": 3, "/audit": 5} {
+	for path, all := range map[string]int{"/events": 3, "/accounts": 3, "/effects": 3, "/tasks": 5, "/jobs": 3, "/audit": 5} {
 		for limit := 1; limit <= all; limit++ {
 			seen, cursor := map[string]bool{}, ""
 			for pages := 0; ; pages++ {
@@ -311,7 +315,7 @@ func TestRead_Problems(t *testing.T) {
 		{"/accounts/{id}/access", "acme", "", 409, "ambiguous"}, {"/accounts/{id}", "acme", "mode=dead", 400, "invalid"}, {"/invoices/{id}", "in_9", "", 404, "unknown"},
 		{"/events/{id}", "evt_9", "", 404, "unknown"}, {"/events/{id}/payload", "evt_2", "", 404, "unknown"}, {"/events", "", "status=odd", 400, "invalid"},
 		{"/events", "", "stauts=dead", 400, "invalid"}, {"/events", "", "cursor=x", 400, "invalid"}, {"/events", "", "since=yesterday", 400, "invalid"},
-		{"/events", "", "limit=201", 400, "invalid"}, {"/events", "", "limit=0", 400, "invalid"}, {"/events", "", "account=nobody", 404, "unknown"}, {"/tasks", "", "cursor=x", 400, "invalid"}, {"/tasks/{id}", "x", "", 404, "unknown"},
+		{"/events", "", "limit=201", 400, "invalid"}, {"/events", "", "limit=0", 400, "invalid"}, {"/events", "", "account=nobody", 404, "unknown"}, {"/tasks", "", "cursor=x", 400, "invalid"}, {"/accounts", "", "cursor=x", 400, "invalid"}, {"/sources", "", "unused_for=0s", 400, "invalid"}, {"/tasks/{id}", "x", "", 404, "unknown"},
 		{"/jobs/{id}", "x", "", 404, "unknown"}, {"/audit", "", "cursor=x", 400, "invalid"}, {"/effects", "", "state=done", 400, "invalid"},
 		{"/nowhere", "", "", 404, "no_route"}, {"/accounts/{id}/nowhere", "acme", "", 404, "no_route"}, {"", "", "", 404, "no_route"},
 		{"/accounts/{id}", strings.Repeat("x", 501), "", 400, "invalid"},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -27,15 +28,9 @@ import (
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/role"
-	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
-	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/ledger"
-	"github.com/pawlhq/pawl/schema/pending"
-	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of openapi.yaml")
@@ -43,24 +38,24 @@ var update = flag.Bool("update", false, "write the generated parts of openapi.ya
 // answers are the types that the routes return; "" means only errors.
 var answers = map[string]any{
 	"/accounts/{id}": account.Account{}, "/accounts/{id}/access": accounts.Entitled{},
-	"/invoices/{id}": account.ShownInvoice{}, "/events": Page[timeline.Receipt]{}, "/events/{id}": event.Evidence{},
-	"/events/{id}/payload": Payload{}, "/effects": Page[ledger.Listed]{}, "/tasks": Page[account.Task]{},
-	"/tasks/{id}": Page[task.Shown]{}, "/payments/unassigned": Page[billing.Money]{}, "/approvals": Page[pending.Decision]{}, "/jobs": Page[job.Job]{}, "/jobs/{id}": jobs.Details{},
-	"/sinks": Page[report.Sink]{}, "/sources": Page[report.Source]{}, "/audit": Page[audit.Row]{},
+	"/invoices/{id}": account.ShownInvoice{}, "/events/{id}": event.Evidence{},
+	"/events/{id}/payload": Payload{},
+	"/tasks/{id}":          Page[task.Shown]{}, "/jobs/{id}": jobs.Details{},
 	"": Problem{}, "verb": decide.Answer{}, "dry run": decide.Preview{}, "dry run of a job": jobs.Preview{},
 }
 
-// The generated parts of the document match the table of verbs and the types.
+// The generated parts of the document match the lists, the table of verbs and the types.
 func TestDocument_IsFresh(t *testing.T) {
 	t.Parallel()
-	fresh := between(t, string(Document), "  # Generated from the table of verbs", "  # end of the verbs", verbPaths())
+	fresh := between(t, string(Document), "  # Generated from the lists", "  # end of the lists", listPaths())
+	fresh = between(t, fresh, "  # Generated from the table of verbs", "  # end of the verbs", verbPaths())
 	fresh = between(t, fresh, "    # Generated from the types", "    # end of the types", typeSchemas(t))
 	if *update {
 		if err := os.WriteFile("openapi.yaml", []byte(fresh), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if fresh != string(Document) {
-		t.Error("openapi.yaml differs from the verbs and types: run go test ./cmd/internal/api -run TestDocument -update")
+		t.Error("openapi.yaml differs from the lists, verbs and types: run go test ./cmd/internal/api -run TestDocument -update")
 	}
 }
 
@@ -84,6 +79,83 @@ func quote(text string) string {
 	}
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(encoded))
 }
+
+func listPaths() string {
+	var b strings.Builder
+	for _, l := range resource.All {
+		about := l.About()
+		fmt.Fprintf(&b, "  %s:\n    get:\n      operationId: %s\n      tags: [reading]\n      summary: %s\n", about.Path, about.Name, quote(about.Short))
+		if about.Long != "" {
+			fmt.Fprintf(&b, "      description: %s\n", quote(about.Long))
+		}
+		if about.Right != role.RightRead {
+			fmt.Fprintf(&b, "      security: [{token: [%s]}]\n", about.Right)
+		}
+		var parameters []string
+		for _, f := range about.Filters {
+			schema := "type: string"
+			if f.Values != nil {
+				schema = "enum: [" + strings.Join(f.Values, ", ") + "]"
+			}
+			parameters = append(parameters, fmt.Sprintf("{name: %s, in: query, description: %s, schema: {%s}}", f.Name, quote(f.Usage), schema))
+		}
+		for name, has := range map[string]bool{"limit": about.Paged, "cursor": about.Continues} {
+			if has {
+				parameters = append(parameters, `{$ref: "#/components/parameters/`+name+`"}`)
+			}
+		}
+		slices.Sort(parameters)
+		if parameters != nil {
+			fmt.Fprintf(&b, "      parameters:\n        - %s\n", strings.Join(parameters, "\n        - "))
+		}
+		fmt.Fprintf(&b, "      responses:\n        \"200\": {description: A page of the list., content: {application/json: {schema: {$ref: \"#/components/schemas/%s\"}}}}\n        default: {$ref: \"#/components/responses/problem\"}\n", pageOf(l))
+		if about.Path == "/jobs" {
+			b.WriteString(startJob)
+		}
+	}
+	return b.String()
+}
+
+// pageOf returns the schema name of a page of a list.
+func pageOf(l resource.List) string { return "PageOf" + nameOf(l.Item()) }
+
+// startJob is the second operation of /jobs.
+const startJob = `    post:
+      operationId: start-job
+      tags: [verbs]
+      summary: Start a job that executes a verb for all events that match a filter
+      description: >-
+        The job contains the events that match the filter when it is created. The request needs the right of the verb. A dry
+        run returns the forecast and the number of events. If the number has changed since, the request is refused.
+      security: [{token: [read]}]
+      parameters: [{$ref: "#/components/parameters/dryRun"}, {$ref: "#/components/parameters/idempotencyKey"}]
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              additionalProperties: false
+              properties:
+                verb: {type: string, description: "a verb that supports many events, for example retry (required)"}
+                reason: {type: string, description: "the reason, for the audit trail (required, except for a dry run)"}
+                status: {type: string, description: "the status of the events, one that the verb supports (required)"}
+                reason_code: {type: string, description: only events with this reason code}
+                source: {type: string, description: only events of this source}
+                type: {type: string, description: only events of this type}
+                account: {type: string, description: only events of this account}
+                object: {type: string, description: only events about this object of the provider}
+                effect: {type: string, description: "the kind of the effect, for verbs that take one"}
+                reference: {type: string, description: "the reference of an effect that was done by hand"}
+                rate: {type: string, description: "the maximum number of events per second (default 5)"}
+                count: {type: string, description: "the number of events that the dry run returned (required, except for a dry run)"}
+                pending: {type: string, description: "the ID of the pending job that you confirm as the second person, with reason and count only"}
+      responses:
+        "200":
+          description: The job, or the forecast of a dry run.
+          content: {application/json: {schema: {anyOf: [{$ref: "#/components/schemas/AnswerOfJobJob"}, {$ref: "#/components/schemas/JobPreview"}]}}}
+        "202": {description: "The job does not exist yet: it waits for a second person.", content: {application/json: {schema: {$ref: "#/components/schemas/OperatorAnswer"}}}}
+        default: {$ref: "#/components/responses/problem"}
+`
 
 func verbPaths() string {
 	var b strings.Builder
@@ -110,9 +182,9 @@ func verbPaths() string {
 		for _, f := range v.Flags {
 			fmt.Fprintf(&b, "                %s: {type: string, description: %s}\n", f.Name, quote(f.Usage))
 		}
-		fmt.Fprintf(&b, "      responses:\n        \"200\": {description: \"What came of it; or the preview, for a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/%s\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n", answerOf(v.Result()))
+		fmt.Fprintf(&b, "      responses:\n        \"200\": {description: \"The result, or the preview of a dry run.\", content: {application/json: {schema: {anyOf: [{$ref: \"#/components/schemas/%s\"}, {$ref: \"#/components/schemas/OperatorPreview\"}]}}}}\n", answerOf(v.Result()))
 		if v.Confirmable() {
-			b.WriteString("        \"202\": {description: \"Nothing is done: it waits for a second person.\", content: {application/json: {schema: {$ref: \"#/components/schemas/" + answerOf(v.Result()) + "\"}}}}\n")
+			b.WriteString("        \"202\": {description: \"The decision waits for a second person and has no effect yet.\", content: {application/json: {schema: {$ref: \"#/components/schemas/" + answerOf(v.Result()) + "\"}}}}\n")
 		}
 		b.WriteString("        default: {$ref: \"#/components/responses/problem\"}\n")
 	}
@@ -154,6 +226,11 @@ func typeSchemas(t *testing.T) string {
 	s := schemas{t, map[string]string{}, map[string]map[string]string{}}
 	for _, v := range answers {
 		s.of(reflect.TypeOf(v))
+	}
+	for _, l := range resource.All {
+		s.made[pageOf(l)] = "      type: object\n      description: " + s.doc(reflect.TypeFor[Page[any]](), "") +
+			"\n      required: [items]\n      properties:\n        items: {type: array, items: {" + s.of(l.Item()) + "}}\n" +
+			"        next: {type: string, description: " + s.doc(reflect.TypeFor[Page[any]](), "Next") + "}\n"
 	}
 	general := s.made["OperatorAnswer"]
 	result := regexp.MustCompile(`(?m)^        result: .*\n`).FindString(general)
@@ -203,6 +280,9 @@ func (s *schemas) of(of reflect.Type) string {
 		return `type: [object, array, string, number, boolean, "null"]`
 	case reflect.TypeFor[[]byte]():
 		return "type: string, contentEncoding: base64"
+	}
+	if of.Kind() == reflect.Struct && of.Implements(reflect.TypeFor[encoding.TextMarshaler]()) { // netip.Prefix
+		return "type: string"
 	}
 	switch of.Kind() {
 	case reflect.String:

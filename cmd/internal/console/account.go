@@ -12,28 +12,6 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-func (s *Server) accounts(v *visit) error {
-	q := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
-	f := account.Filter{Mode: q("mode"), Access: q("access"), Plan: q("plan"), Status: q("status"), Limit: listed + 1}
-	f.After.Mode, f.After.ID, _ = strings.Cut(q("after"), "/")
-	found, err := account.List(v.ctx(), s.Operator.DB, f)
-	if err != nil {
-		return err
-	}
-	page := listPage{Filters: []filter{
-		{"mode", "mode", f.Mode, []string{"live", "test"}},
-		{"access", "access", f.Access, []string{"active", "suspended", "none"}},
-		{"plan", "plan", f.Plan, nil}, {"status", "subscription", f.Status, nil},
-	}, Empty: "No account passes these filters. Accounts appear with their first billing event, or by pawl import."}
-	if len(found) > listed {
-		found = found[:listed]
-		last := found[listed-1]
-		page.Older = older("/accounts", page.Filters, "after", last.Mode+"/"+last.ID)
-	}
-	page.Rows = newTable(tables.Accounts(found))
-	return s.render(v, http.StatusOK, "list", "Accounts", page)
-}
-
 // accountPage is everything about one account.
 type accountPage struct {
 	*account.Account

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,24 +17,12 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// listed is the number of rows on a page of a list.
-const listed = 50
-
 // filter is a filter of a list.
 type filter struct {
 	Name, Label, Value string
 	Options            []string
-}
-
-// older returns the link to the page of the list after the row.
-func older(list string, filters []filter, behind, row string) string {
-	q := url.Values{behind: {row}}
-	for _, f := range filters {
-		if f.Value != "" {
-			q.Set(f.Name, f.Value)
-		}
-	}
-	return list + "?" + q.Encode()
+	// Usage describes the filter.
+	Usage string
 }
 
 // criteria returns the criteria for events from the query or the form.
@@ -49,38 +36,9 @@ func criteria(v *visit) map[string]string {
 	return given
 }
 
-func (s *Server) events(v *visit) error {
-	q := criteria(v)
-	f := event.FilterOf(q)
-	f.OlderThan, f.Limit = strings.TrimSpace(v.FormValue("older")), listed+1
-	if f.Status != "" && !slices.Contains(receipt.Statuses, receipt.Status(f.Status)) {
-		return &problem{http.StatusBadRequest, "There is no such status", f.Status}
-	}
-	found, err := event.List(v.ctx(), s.Operator.DB, f)
-	if err != nil {
-		return err
-	}
-	page := listPage{Empty: "No event passes these filters. Clear one, or look for an object by the field above."}
-	for _, name := range event.Criteria {
-		one := filter{Name: name, Label: name, Value: q[name]}
-		if name == "status" {
-			for _, status := range receipt.Statuses {
-				one.Options = append(one.Options, string(status))
-			}
-		}
-		page.Filters = append(page.Filters, one)
-	}
-	if len(found) > listed {
-		found = found[:listed]
-		page.Older = older("/events", page.Filters, "older", found[listed-1].ID)
-	}
-	page.Rows = newReceipts(found)
-	page.Many = manyButtons(v.person, f.Status, q)
-	return s.render(v, http.StatusOK, "list", "Events", page)
-}
-
 // manyButtons returns the decisions about all events of a list.
-func manyButtons(p *decide.Person, status string, q map[string]string) (all []button) {
+func manyButtons(p *decide.Person, q map[string]string) (all []button) {
+	status := q["status"]
 	for _, verb := range operator.Verbs {
 		for _, acts := range verb.Many {
 			about := acts == status && (verb.Reason == "" || verb.Reason == q["reason_code"])

@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
@@ -14,10 +13,9 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	tokens "github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
-	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/token"
@@ -39,39 +37,90 @@ type listPage struct {
 
 func (p listPage) renews() bool { return p.Renews }
 
-func (s *Server) tasks(v *visit) error {
-	f := account.TaskFilter{Mode: v.FormValue("mode"), Kind: v.FormValue("kind"), Account: v.FormValue("account"),
-		Limit: 200}
-	found, err := account.OpenTasks(v.ctx(), s.Operator.DB, f)
-	if err != nil {
-		return err
+// listed is the number of rows on a page of a list.
+const listed = 50
+
+// list returns the handler of a list's page.
+func (s *Server) list(l resource.List) func(*visit) error {
+	about := l.About()
+	return func(v *visit) error {
+		q, err := about.Query(v.FormValue, strings.TrimSpace(v.FormValue("cursor")), listed)
+		if err != nil {
+			return err
+		}
+		found, err := l.Read(v.ctx(), resource.Env{Operator: s.Operator, Config: s.Config}, q)
+		if err != nil {
+			return err
+		}
+		page := listPage{Rows: newTable(found.Table), Empty: about.Empty, Renews: about.Renews}
+		for _, f := range about.Filters {
+			page.Filters = append(page.Filters, filter{Name: f.Name, Label: strings.ReplaceAll(f.Name, "_", " "),
+				Value: q.Text(f.Name), Options: f.Values, Usage: strings.ReplaceAll(f.Usage, "`", "")})
+		}
+		if found.Next != "" {
+			page.Older = about.Path + "?" + q.Values("cursor", found.Next).Encode()
+		}
+		if extend := extensions[about.Name]; extend != nil {
+			extend(v, found.Items, &page)
+		}
+		page.Choices = allowed(v.person, page.Choices)
+		return s.render(v, http.StatusOK, "list", about.Title, page)
 	}
-	return s.render(v, http.StatusOK, "list", "Tasks", listPage{Rows: newTable(tables.Tasks(found)), Filters: []filter{
-		{"mode", "mode", f.Mode, []string{"live", "test"}}, {"kind", "kind", f.Kind, nil},
-		{"account", "account", f.Account, nil},
-	}, Empty: "No task is open: nobody has to do anything."})
 }
 
-// payments lists unassigned money. Each object links to the decision that assigns it.
-func (s *Server) payments(v *visit) error {
-	mode := v.FormValue("mode")
-	found, err := billing.New(s.Operator.DB).ListUnassigned(v.ctx(), mode, 0, listed)
-	if err != nil {
-		return err
-	}
-	rows := newTable(tables.Unassigned(found))
-	may := v.person.May(operator.Verbs.Named(money.Assign.Name).Rights()...)
-	for i, row := range rows.Rows {
-		for j := range row {
-			if may && row[j].Head == "ID" {
-				row[j].Href = decideHref(decide.Decision{Verb: money.Assign.Name, Target: found[i].ID,
-					Args: decide.Args{Mode: found[i].Mode}})
+// extensions add to a list what only the console shows: decisions and further tables.
+var extensions = map[string]func(v *visit, items any, page *listPage){
+	"events": func(v *visit, _ any, page *listPage) { page.Many = manyButtons(v.person, criteria(v)) },
+	// Each object links to the decision that assigns it.
+	"unassigned-payments": func(v *visit, items any, page *listPage) {
+		if !v.person.May(operator.Verbs.Named(money.Assign.Name).Rights()...) {
+			return
+		}
+		for i, m := range items.([]billing.Money) {
+			for j := range page.Rows.Rows[i] {
+				if cell := &page.Rows.Rows[i][j]; cell.Head == "ID" {
+					cell.Href = decideHref(decide.Decision{Verb: money.Assign.Name, Target: m.ID,
+						Args: decide.Args{Mode: m.Mode}})
+				}
 			}
 		}
-	}
-	modes := filter{"mode", "mode", mode, []string{"live", "test"}}
-	return s.render(v, http.StatusOK, "list", "Payments", listPage{Rows: rows, Filters: []filter{modes},
-		Empty: "All known money has an account."})
+	},
+	"sinks": func(_ *visit, items any, page *listPage) {
+		sinks := items.([]report.Sink)
+		page.More, page.Decides = newTable(tables.Took(sinks)), "Pause and resume"
+		for _, s := range sinks {
+			page.Choices = append(page.Choices, placeButton(s.State == "paused", decide.Sink, s.Name))
+		}
+	},
+	"sources": func(_ *visit, items any, page *listPage) {
+		sources := items.([]report.Source)
+		page.More, page.Decides = newTable(tables.Traffic(sources)), "Pause and resume"
+		for _, s := range sources {
+			page.Choices = append(page.Choices, placeButton(s.Paused != "", decide.Source, s.Name))
+		}
+	},
+	// If policy.four_eyes is set, two people apply proposed rules here.
+	"rules": func(_ *visit, items any, page *listPage) {
+		page.Decides = "Apply"
+		for _, version := range items.([]billing.RulesVersion) {
+			if !version.Active {
+				page.Choices = append(page.Choices, button{Label: "apply " + version.Hash, Does: "activates the rules",
+					Verb: rules.Apply.Name,
+					Href: decideHref(decide.Decision{Verb: rules.Apply.Name, Target: version.Hash})})
+			}
+		}
+	},
+	"tokens": func(_ *visit, items any, page *listPage) {
+		page.Decides = "Create and revoke"
+		page.Choices = []button{{Label: "new token", Does: "creates a token and shows it once",
+			Href: decideHref(decide.Decision{Verb: tokens.New.Name})}}
+		for _, t := range items.([]token.Token) {
+			if t.RevokedAt == nil {
+				page.Choices = append(page.Choices, button{Label: "revoke " + t.Name, Does: "ends it at once",
+					Grave: true, Href: decideHref(decide.Decision{Verb: tokens.Revoke.Name, Target: t.Name})})
+			}
+		}
+	},
 }
 
 // taskPage shows the tasks about an object.
@@ -126,15 +175,6 @@ func (s *Server) task(v *visit) error {
 	return s.render(v, http.StatusOK, "task", "Tasks about "+object, page)
 }
 
-func (s *Server) jobs(v *visit) error {
-	found, err := job.New(s.Operator.DB).List(v.ctx(), listed, "")
-	if err != nil {
-		return err
-	}
-	return s.render(v, http.StatusOK, "list", "Jobs", listPage{Rows: newTable(tables.Jobs(found)),
-		Empty: "No job was ever made. Decide about many events at once from their list: Events, with a status."})
-}
-
 // jobPage shows a job and its progress.
 type jobPage struct {
 	*jobs.Details
@@ -175,114 +215,13 @@ func (s *Server) job(v *visit) error {
 	return s.render(v, http.StatusOK, "job", "Job "+d.ID, page)
 }
 
-func (s *Server) sinks(v *visit) error {
-	found, err := report.TimedSinks(v.ctx(), s.Config, s.Operator.DB)
-	if err != nil {
-		return err
+// placeButton pauses a sink or a source, or resumes it if it is paused.
+func placeButton(paused bool, kind, name string) button {
+	verb := "pause"
+	if paused {
+		verb = "resume"
 	}
-	page := listPage{Rows: newTable(tables.Sinks(found)), More: newTable(tables.Took(found)),
-		Renews: true, Empty: "No sink is configured.",
-		Decides: "Pause and resume"}
-	for _, sink := range found {
-		verb := "pause"
-		if sink.State == "paused" {
-			verb = "resume"
-		}
-		page.Choices = append(page.Choices, placeButton(verb, decide.Sink, sink.Name))
-	}
-	page.Choices = allowed(v.person, page.Choices)
-	return s.render(v, http.StatusOK, "list", "Sinks", page)
-}
-
-// placeButton pauses or resumes a sink or a source.
-func placeButton(verb, kind, name string) button {
 	d := decide.Decision{Verb: verb + "-" + kind, Target: name}
 	return button{Label: verb + " " + kind + " " + name, Does: operator.Verbs.Named(d.Verb).Short, Verb: d.Verb,
 		Href: decideHref(d), Grave: verb == "pause"}
-}
-
-func (s *Server) sources(v *visit) error {
-	found, err := report.ReadSources(v.ctx(), s.Config, s.Operator.DB, report.UnusedFor)
-	if err != nil {
-		return err
-	}
-	page := listPage{Rows: newTable(tables.Traffic(found)), More: newTable(tables.Sources(found)), Renews: true,
-		Empty: "No source is configured.", Decides: "Pause and resume"}
-	for _, source := range found {
-		verb := "pause"
-		if source.Paused != "" {
-			verb = "resume"
-		}
-		page.Choices = append(page.Choices, placeButton(verb, decide.Source, source.Name))
-	}
-	page.Choices = allowed(v.person, page.Choices)
-	return s.render(v, http.StatusOK, "list", "Sources", page)
-}
-
-// rules lists the versions of the billing rules. If policy.four_eyes is set, two people apply proposed rules here.
-func (s *Server) rules(v *visit) error {
-	found, err := billing.RulesVersions(v.ctx(), s.Operator.DB)
-	if err != nil {
-		return err
-	}
-	page := listPage{Rows: newTable(tables.RulesVersions(found)), Decides: "Apply",
-		Empty: "No process has proposed billing rules yet."}
-	for _, m := range found {
-		if !m.Active {
-			page.Choices = append(page.Choices, button{Label: "apply " + m.Hash, Does: "activates the rules",
-				Verb: rules.Apply.Name,
-				Href: decideHref(decide.Decision{Verb: rules.Apply.Name, Target: m.Hash})})
-		}
-	}
-	page.Choices = allowed(v.person, page.Choices)
-	return s.render(v, http.StatusOK, "list", "Rules", page)
-}
-
-// tokens lists the API tokens for people who may create and revoke them.
-func (s *Server) tokens(v *visit) error {
-	found, err := token.List(v.ctx(), s.Operator.DB)
-	if err != nil {
-		return err
-	}
-	page := listPage{Rows: newTable(tables.Tokens(found)), Empty: "No program has a token yet.",
-		Decides: "Make and revoke"}
-	page.Choices = []button{{Label: "new token", Does: "makes a token, and shows it once",
-		Href: decideHref(decide.Decision{Verb: tokens.New.Name})}}
-	for _, t := range found {
-		if t.RevokedAt == nil {
-			page.Choices = append(page.Choices, button{Label: "revoke " + t.Name, Does: "ends it at once", Grave: true,
-				Href: decideHref(decide.Decision{Verb: tokens.Revoke.Name, Target: t.Name})})
-		}
-	}
-	return s.render(v, http.StatusOK, "list", "Tokens", page)
-}
-
-// olderThan returns the number of the last row on the previous page, or 0 for the first page.
-func olderThan(v *visit) (number int64, err error) {
-	if older := v.FormValue("older"); older != "" {
-		if number, err = strconv.ParseInt(older, 10, 64); err != nil {
-			return 0, &problem{http.StatusBadRequest, "older is no number", older}
-		}
-	}
-	return number, nil
-}
-
-func (s *Server) audit(v *visit) (err error) {
-	f := audit.Filter{Target: v.FormValue("target"), Actor: v.FormValue("who"), Action: v.FormValue("action"),
-		Limit: listed + 1}
-	if f.OlderThan, err = olderThan(v); err != nil {
-		return err
-	}
-	found, err := s.Operator.Audit.List(v.ctx(), f)
-	if err != nil {
-		return err
-	}
-	page := listPage{Filters: []filter{{"target", "target", f.Target, nil}, {"who", "who", f.Actor, nil},
-		{"action", "action", f.Action, nil}}, Empty: "Nobody has decided anything yet."}
-	if len(found) > listed {
-		found = found[:listed]
-		page.Older = older("/audit", page.Filters, "older", strconv.FormatInt(found[listed-1].ID, 10))
-	}
-	page.Rows = newTable(tables.Audit(found))
-	return s.render(v, http.StatusOK, "list", "Audit", page)
 }

@@ -89,10 +89,11 @@ func pendingHref(p pending.Decision) string {
 var (
 	subjectPages = map[string]string{
 		condition.Parked: "/events", condition.Unmapped: "/events", condition.Unrouted: "/events",
-		condition.Uncertain: "/events", condition.Task: "/tasks", condition.Unassigned: "/payments",
+		condition.Uncertain: "/events", condition.Task: "/tasks", condition.Unassigned: "/payments/unassigned",
 		condition.Sink: "/sinks",
 	}
-	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"}, "/payments": {"mode"}}
+	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"},
+		"/payments/unassigned": {"mode"}}
 )
 
 // newWrong returns the row of a condition.
@@ -122,7 +123,7 @@ func newWrong(c report.Condition, now time.Time) wrong {
 	}
 	switch {
 	case c.Kind() == condition.Paused:
-		row.Does = placeButton("resume", c.Labels["kind"], c.Labels["name"])
+		row.Does = placeButton(true, c.Labels["kind"], c.Labels["name"])
 	case c.Kind() == condition.Parked && c.Labels["status"] == string(receipt.Dead):
 		q.Set("verb", event.Retry.Name)
 		row.Does = button{Label: "retry all", Does: "shows what a retry of all of them does", Verb: event.Retry.Name,

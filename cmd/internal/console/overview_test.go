@@ -114,9 +114,9 @@ func TestPages_UnassignedMoney_LeadsToAssign(t *testing.T) {
 		values (gen_random_uuid(), 'stripe', 'stripe', 'acct_9', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'ignored', 'account_not_mapped: x; 4900 minor units of USD were paid')`)
 	ada := s.as("ada", role.Finance)
 	for path, says := range map[string][]string{
-		"/":                   {`<a href="/payments?mode=live">1 payment in live mode not booked`, "15.00 USD", `<a href="/payments?mode=test">1 payment in test mode not booked`, "7.00 USD", "connected account acct_9 is not mapped: 1 event ignored in live mode", "49.00 USD"},
-		"/overview":           {"1 payment in live mode not booked", "15.00 USD", "connected account acct_9 is not mapped", "49.00 USD"},
-		"/payments?mode=live": {"/decide?mode=live&amp;target=pi_1&amp;verb=assign", "15.00 USD"},
+		"/":                              {`<a href="/payments/unassigned?mode=live">1 payment in live mode not booked`, "15.00 USD", `<a href="/payments/unassigned?mode=test">1 payment in test mode not booked`, "7.00 USD", "connected account acct_9 is not mapped: 1 event ignored in live mode", "49.00 USD"},
+		"/overview":                      {"1 payment in live mode not booked", "15.00 USD", "connected account acct_9 is not mapped", "49.00 USD"},
+		"/payments/unassigned?mode=live": {"/decide?mode=live&amp;target=pi_1&amp;verb=assign", "15.00 USD"},
 	} {
 		page := ada.get(path)
 		for _, words := range says {
@@ -125,7 +125,7 @@ func TestPages_UnassignedMoney_LeadsToAssign(t *testing.T) {
 			}
 		}
 	}
-	if page := ada.get("/payments?mode=live"); strings.Contains(page.text, "pi_2") {
+	if page := ada.get("/payments/unassigned?mode=live"); strings.Contains(page.text, "pi_2") {
 		t.Error("the list of live money has a test payment")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 )
 
 //go:embed templates static
@@ -60,6 +61,8 @@ type view struct {
 	Person *decide.Person
 	Dev    bool
 	Data   any
+	// Lists are the lists that the person may read.
+	Lists []*resource.Description
 	// Query is the text of the search field. Refreshes is set if the page reloads itself.
 	Query     string
 	Refreshes bool
@@ -70,6 +73,11 @@ func (s *Server) render(v *visit, status int, name, title string, data any) erro
 	var page bytes.Buffer
 	shown := view{Title: title, Page: name, Person: v.person, Dev: s.Config.Dev.Enabled,
 		Data: data, Query: v.QueryParam("q")}
+	for _, l := range resource.All {
+		if about := l.About(); v.person != nil && v.person.May(about.Right) {
+			shown.Lists = append(shown.Lists, about)
+		}
+	}
 	if r, renews := data.(interface{ renews() bool }); renews {
 		shown.Refreshes = r.renews()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 	"github.com/pawlhq/pawl/cmd/internal/parameter"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
@@ -51,7 +52,7 @@ const read = role.RightRead
 
 // routes returns all routes of the console.
 func (s *Server) routes() []route {
-	return []route{
+	routes := []route{
 		{http.MethodGet, "/sign-in", "", takes("next"), s.door.showSignIn},
 		{http.MethodPost, "/sign-in", "", inputs([]string{"name", "password"}, "next"), s.door.signIn},
 		{http.MethodGet, "/sign-in/oidc", "", takes("next"), s.door.toProvider},
@@ -61,26 +62,29 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/", read, none, s.home},
 		{http.MethodGet, "/overview", read, none, s.overview},
 		{http.MethodGet, "/find", read, inputs([]string{"q"}), s.find},
-		{http.MethodGet, "/events", read, inputs(event.Criteria, "older"), s.events},
 		{http.MethodGet, "/events/:id", read, none, s.event},
 		{http.MethodPost, "/events/:id/reveal", role.RightReveal, inputs([]string{"reason"}), s.reveal},
-		{http.MethodGet, "/accounts", read, inputs([]string{"mode", "access", "plan", "status"}, "after"), s.accounts},
 		{http.MethodGet, "/accounts/:mode/:id", read, none, s.account},
 		{http.MethodGet, "/decide", read, deciding(), s.showDecision},
 		{http.MethodPost, "/decide", read, deciding(), s.decide},
 		{http.MethodGet, "/decide/many", read, deciding(many...), s.showMany},
 		{http.MethodPost, "/decide/many", read, deciding(many...), s.decideMany},
-		{http.MethodGet, "/tasks", read, inputs([]string{"mode", "kind", "account"}), s.tasks},
 		{http.MethodGet, "/tasks/:object", read, none, s.task},
-		{http.MethodGet, "/payments", read, inputs([]string{"mode"}), s.payments},
-		{http.MethodGet, "/jobs", read, none, s.jobs},
 		{http.MethodGet, "/jobs/:id", read, none, s.job},
-		{http.MethodGet, "/sinks", read, none, s.sinks},
-		{http.MethodGet, "/sources", read, none, s.sources},
-		{http.MethodGet, "/rules", read, none, s.rules},
-		{http.MethodGet, "/audit", read, inputs([]string{"target", "who", "action"}, "older"), s.audit},
-		{http.MethodGet, "/tokens", role.RightAdmin, none, s.tokens},
 	}
+	for _, l := range resource.All {
+		about := l.About()
+		names := make([]string, len(about.Filters))
+		for i, f := range about.Filters {
+			names[i] = f.Name
+		}
+		rule := inputs(names)
+		if about.Continues {
+			rule = inputs(names, "cursor")
+		}
+		routes = append(routes, route{http.MethodGet, about.Path, about.Right, rule, s.list(l)})
+	}
+	return routes
 }
 
 // guard calls the handler if the person has the right of the route. Otherwise it asks the person to sign in, or

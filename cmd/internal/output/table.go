@@ -7,8 +7,8 @@ import (
 )
 
 // Table is a list for people. The first row contains the headings. A cell is a text, a number, a time.Time, a
-// *time.Time for a time of the provider, which may be nil, a [Link] or a [Badge]. A terminal shows its text, and the
-// console shows what it is.
+// *time.Time for a time of the provider, which may be nil, a [Link] or a [Badge]. A terminal shows its text. The
+// console shows a link as a link, a time relative to now, and a badge in color.
 type Table [][]any
 
 // Link is the ID of something that has a page of its own.
@@ -21,7 +21,7 @@ type Link struct {
 
 func (l Link) String() string { return l.ID }
 
-// Target is what a [Link] leads to.
+// Target is the kind of a [Link].
 type Target string
 
 const (

@@ -49,8 +49,8 @@ func Account(acc *account.Account) []output.Table {
 	if sums != nil {
 		head = append(head, []any{"cash", strings.Join(sums, ", ") + ", the sum of all entries"})
 	}
-	return []output.Table{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc), claims(acc.Claims),
-		entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
+	return []output.Table{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc),
+		claims(acc.Claims), entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
 }
 
 func history(changes []account.Change) output.Table {
@@ -143,8 +143,8 @@ func invoices(acc *account.Account) output.Table {
 		if i.PaidAt == nil && i.NextAttempt != nil {
 			notes = append(notes, "next "+output.Date(i.NextAttempt))
 		}
-		return []any{objectLink(i.ID), i.Number, output.Badge(i.Status), money.Format(i.Due, i.Currency), i.PaidAt, strings.Join(notes, "; "),
-			eventLink(i.Because)}
+		return []any{objectLink(i.ID), i.Number, output.Badge(i.Status), money.Format(i.Due, i.Currency), i.PaidAt,
+			strings.Join(notes, "; "), eventLink(i.Because)}
 	})
 	if acc.MoreInvoices {
 		rows = append(rows, []any{"older ones are not shown"})
@@ -161,8 +161,8 @@ func entries(entries []account.Entry) output.Table {
 
 func claims(claims []account.Claim) output.Table {
 	return output.Rows("CLAIM|KIND|STATUS|INVOICE|AMOUNT", claims, func(c account.Claim) []any {
-		return []any{objectLink(c.ID), strings.ReplaceAll(c.Kind, "_", " "), output.Badge(c.Status), objectLink(c.Invoice),
-			money.Format(c.Amount, c.Currency)}
+		return []any{objectLink(c.ID), strings.ReplaceAll(c.Kind, "_", " "), output.Badge(c.Status),
+			objectLink(c.Invoice), money.Format(c.Amount, c.Currency)}
 	})
 }
 

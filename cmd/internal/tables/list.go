@@ -85,7 +85,8 @@ func Pending(waiting []pending.Decision) output.Table {
 // Jobs lists bulk jobs.
 func Jobs(jobs []job.Job) output.Table {
 	return output.Rows("JOB|ACTION|STATE|ITEMS|DONE|REFUSED|FAILED|LEFT|MADE|WHO|WHY", jobs, func(j job.Job) []any {
-		return []any{output.Link{To: output.Job, ID: j.ID}, j.Action, output.Badge(j.State), j.Items, j.Done, j.Refused, j.Failed, j.Left(), j.CreatedAt, j.Who, j.Why}
+		return []any{output.Link{To: output.Job, ID: j.ID}, j.Action, output.Badge(j.State), j.Items, j.Done, j.Refused,
+			j.Failed, j.Left(), j.CreatedAt, j.Who, j.Why}
 	})
 }
 
@@ -128,7 +129,8 @@ func Accounts(accounts []account.Listed) output.Table {
 			if l.Workspace < l.Version {
 				notes = append(notes, "its workspace is not updated yet")
 			}
-			return []any{accountLink(l.ID, l.Mode), output.Badge(l.Mode), output.Badge(l.Access), plan(l.Plan, l.Quantity),
+			return []any{accountLink(l.ID, l.Mode), output.Badge(l.Mode), output.Badge(l.Access),
+				plan(l.Plan, l.Quantity),
 				strings.Join(l.Statuses, ", "), l.Until, l.Version, objectLink(l.Customer), strings.Join(notes, "; ")}
 		})
 }

@@ -104,7 +104,8 @@ var books = map[workflows.Will]string{
 // Chosen lists the events that were selected for a job.
 func Chosen(events []decide.ChosenEvent) output.Table {
 	return output.Rows("EVENT|TYPE|STATUS|REASON|ACCOUNT|AMOUNT", events, func(e decide.ChosenEvent) []any {
-		return []any{eventLink(e.EventID), e.Type, output.Badge(e.Status), e.ReasonCode, objectLink(e.Account), Amount(e.Amount, e.Currency)}
+		return []any{eventLink(e.EventID), e.Type, output.Badge(e.Status), e.ReasonCode, objectLink(e.Account),
+			Amount(e.Amount, e.Currency)}
 	})
 }
 

@@ -36,8 +36,8 @@ type Account struct {
 	// Invoices lists the newest [MostInvoices] invoices. MoreInvoices is true if there are others.
 	Invoices     []Invoice `json:"invoices"`
 	MoreInvoices bool      `json:"more_invoices"`
-	// Entries lists the newest [MostInvoices] entries, and Cash the sum of all entries by currency. The sum is the money
-	// of the account that reached or left the provider's balance, before fees.
+	// Entries lists the newest [MostInvoices] entries. Cash is the sum of all entries by currency: the money of the
+	// account on the provider's balance, before fees.
 	Entries []Entry `json:"entries"`
 	Cash    []Cash  `json:"cash"`
 	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes. A claim is money that goes back to the
@@ -295,7 +295,8 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 		MostInvoices); err != nil {
 		return err
 	}
-	if a.Cash, err = schema.Rows(ctx, tx, "sum entries", pgx.RowToStructByPos[Cash], cashSQL, a.Mode, a.ID); err != nil {
+	if a.Cash, err = schema.Rows(ctx, tx, "sum entries", pgx.RowToStructByPos[Cash], cashSQL, a.Mode,
+		a.ID); err != nil {
 		return err
 	}
 	if a.Claims, err = schema.Rows(ctx, tx, "read claims", pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID,

@@ -1,0 +1,233 @@
+// Package resource describes each list of pawl once: its name, right, filters, query and columns. The command line, the
+// API, its OpenAPI document and the console iterate over [All], so a list added here is on all of them.
+package resource
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/role"
+)
+
+// List is a list of pawl with items of any type.
+type List interface {
+	// About returns the description of the list.
+	About() *Description
+	// Read returns a page. It returns an error for a cursor or a value that the filters do not accept.
+	Read(context.Context, Env, Query) (*Page, error)
+	// Item is the type of an item, for its JSON schema.
+	Item() reflect.Type
+}
+
+// Description describes a list.
+type Description struct {
+	// Name is unique, and the operationId of the API. Title is the title of the page.
+	Name, Title string
+	// Command is the command that prints the list, without "pawl".
+	Command string
+	// Path is the path below the prefix of the API, and the path in the console.
+	Path string
+	// Short describes the list in one line, Long in a paragraph. Both are used by all surfaces.
+	Short, Long string
+	// Empty is the text that the console shows instead of an empty list.
+	Empty   string
+	Right   role.Right
+	Filters []Filter
+	// Paged reports whether a page has a limit. Otherwise every page is the whole list.
+	Paged bool
+	// Continues reports whether a page can be continued with a cursor.
+	Continues bool
+	// Drops lists the columns that a narrow terminal omits, in this order.
+	Drops []string
+	// Renews reports whether the console reloads the page, because the list changes without a decision.
+	Renews bool
+}
+
+// Filter restricts a list.
+type Filter struct {
+	// Name is the name in JSON and in a query. The flag has the same name, with hyphens.
+	Name string
+	// Usage describes the filter. A word in backquotes is the placeholder of the flag's value.
+	Usage string
+	// Values lists the accepted values. A filter without values accepts any text.
+	Values []string
+	// Kind is the type of the value.
+	Kind Kind
+}
+
+// Kind is the type of a filter's value.
+type Kind string
+
+const (
+	Text     Kind = ""
+	Time     Kind = "time"     // as [Moment] parses it
+	Duration Kind = "duration" // in the format of Go, for example 168h
+)
+
+// Env contains the sources of all lists.
+type Env struct {
+	Operator *decide.Operator
+	Config   *config.Config
+}
+
+// Query selects a page of a list.
+type Query struct {
+	values map[string]string
+	// Cursor is the Next of the previous page, or "".
+	Cursor string
+	// Limit is the maximum number of items of the page. It is at least 1.
+	Limit int
+}
+
+// Page is a page of a list. Items is a slice, which is not nil.
+type Page struct {
+	Items any
+	Table output.Table
+	// More reports whether further items exist. Next is the cursor of the next page. It is empty on the last page,
+	// and if the list cannot be continued.
+	More bool
+	Next string
+}
+
+// Query returns the query for values by the names of filters. A missing value is "". It returns a [decide.Fault] for a
+// value that a filter does not accept.
+func (d *Description) Query(value func(name string) string, cursor string, limit int) (Query, error) {
+	q := Query{map[string]string{}, cursor, limit}
+	for _, f := range d.Filters {
+		text := strings.TrimSpace(value(f.Name))
+		if text == "" {
+			continue
+		}
+		if err := f.check(text); err != nil {
+			return q, err
+		}
+		q.values[f.Name] = text
+	}
+	return q, nil
+}
+
+func (f Filter) check(text string) error {
+	switch {
+	case f.Values != nil && !slices.Contains(f.Values, text):
+		return decide.Invalidf("%s: %.40q is not valid: use %s", f.Name, text, output.OneOf(f.Values))
+	case f.Kind == Time:
+		if _, err := Moment(text, time.Now()); err != nil {
+			return decide.Invalidf("%s: %v", f.Name, err)
+		}
+	case f.Kind == Duration:
+		if d, err := time.ParseDuration(text); err != nil || d <= 0 {
+			return decide.Invalidf("%s: write a duration of more than 0, such as 168h", f.Name)
+		}
+	}
+	return nil
+}
+
+// Text returns the value of a filter, or "".
+func (q Query) Text(name string) string { return q.values[name] }
+
+// Values returns the values of all filters, and one more parameter.
+func (q Query) Values(name, value string) url.Values {
+	values := url.Values{name: {value}}
+	for filter, text := range q.values {
+		values.Set(filter, text)
+	}
+	return values
+}
+
+// time returns the value of a filter of kind [Time], or the zero time.
+func (q Query) time(name string) time.Time {
+	if q.values[name] == "" {
+		return time.Time{}
+	}
+	at, _ := Moment(q.values[name], time.Now()) // checked by Query
+	return at
+}
+
+// TimeUsage describes what [Moment] accepts.
+const TimeUsage = "90m, 7d, 2026-11-22 or 2026-11-22T08:00:00Z"
+
+// Moment parses a time, a date, or a duration before now. A time without a zone is local.
+func Moment(text string, now time.Time) (time.Time, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", time.DateTime, time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%.40q is not a time: write a duration before now, such as 90m or 7d, or a time, such as 2026-11-22 or 2026-11-22T08:00:00Z", text)
+}
+
+// duration returns the value of a filter of kind [Duration], or 0.
+func (q Query) duration(name string) time.Duration {
+	d, _ := time.ParseDuration(q.values[name]) // checked by Query
+	return d
+}
+
+func noCursor() error { return decide.Invalidf("cursor: use the next of a page") }
+
+// list implements [List] for items of type T.
+type list[T any] struct {
+	Description
+	// read returns the items of a page. A paged list returns one more than the limit if another page exists.
+	read func(ctx context.Context, e Env, q Query) ([]T, error)
+	// cursor returns the cursor that continues the list after an item. It is nil if the list cannot be continued.
+	cursor func(T) string
+	table  func([]T) output.Table
+}
+
+// About returns the description.
+func (l *list[T]) About() *Description {
+	l.Continues = l.cursor != nil
+	return &l.Description
+}
+
+// Item returns the type of an item.
+func (l *list[T]) Item() reflect.Type { return reflect.TypeFor[T]() }
+
+// Read returns a page.
+func (l *list[T]) Read(ctx context.Context, e Env, q Query) (*Page, error) {
+	limit := q.Limit
+	q.Limit++ // a further item shows that another page exists
+	found, err := l.read(ctx, e, q)
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{}
+	if l.Paged && len(found) > limit {
+		found, p.More = found[:limit], true
+		if l.cursor != nil {
+			p.Next = l.cursor(found[limit-1])
+		}
+	}
+	if found == nil {
+		found = []T{}
+	}
+	p.Items, p.Table = found, l.table(found)
+	return p, nil
+}
+
+// Named returns the list with a name, or nil.
+func Named(name string) List {
+	for _, l := range All {
+		if l.About().Name == name {
+			return l
+		}
+	}
+	return nil
+}
