@@ -19,46 +19,12 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
-
-func accountsList(a *command.App) *cobra.Command {
-	var f account.Filter
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the accounts with their plan, status and access", Args: command.NoArgument,
-		Long: `List the accounts with their plan and features, the status of each subscription that has not ended, and the time when
-access ends or is expected to end.`,
-	}
-	command.ModeFlag(cmd, &f.Mode, "only live accounts, or only test accounts")
-	command.OneOfFlag(cmd, &f.Access, "access",
-		"only accounts with this `access`: active, suspended, none (never granted)",
-		"active", "suspended", "none")
-	cmd.Flags().StringVar(&f.Plan, "plan", "", "only accounts on this `plan`")
-	cmd.Flags().StringVar(&f.Status, "status", "",
-		"only accounts with a subscription of this `status`, for example past_due")
-	command.TimeFlag(cmd.Flags(), &f.Before, "until-before", "only accounts with access that ends before this `time`")
-	cmd.Flags().Var(&command.Checked{Kind: "mode/account", Parse: func(text string) (err error) {
-		var found bool
-		if f.After.Mode, f.After.ID, found = strings.Cut(text, "/"); !found {
-			return command.Usagef("write an account after its mode, as live/acme")
-		}
-		return nil
-	}}, "after", "continue after this `account`, written with its mode: live/acme")
-	return command.List(a, cmd, command.Listing[account.Listed]{
-		Read: func(ctx context.Context, s *command.Session, limit int) ([]account.Listed, error) {
-			f.Limit = limit
-			return account.List(ctx, s.DB, f)
-		},
-		After: func(l account.Listed) string { return "--after " + decide.ShellWord(l.Mode+"/"+l.ID) },
-		Table: tables.Accounts, Drops: droppedOfAccounts,
-	})
-}
-
-// droppedOfAccounts are the columns that a narrow list of accounts does without.
-var droppedOfAccounts = []string{"CUSTOMER", "VERSION", "MODE"}
 
 func accountsShow(a *command.App) *cobra.Command {
 	var mode string
@@ -221,7 +187,7 @@ func (c announcing) run(ctx context.Context, a *command.App, ids []string) error
 		switch {
 		case c.dryRun:
 			return command.Emit(a, accounts, func(a *command.App, accounts []account.Listed) {
-				a.List(tables.Accounts(accounts[:min(shownItems, n)]), droppedOfAccounts...)
+				a.List(tables.Accounts(accounts[:min(shownItems, n)]), resource.Named("accounts").About().Drops...)
 				tellOfMore(a, n-shownItems)
 				fmt.Fprintf(a.Out, "\nwould %s; nothing was done\n", does)
 			})

@@ -62,14 +62,14 @@ func TestAccounts_Show(t *testing.T) {
 	}
 	r = s.Pawl(t, "accounts", "list", "--mode", "live", "--limit", "2")
 	if !strings.Contains(r.Out, "acme     live  active     pro × 3  active  2026-12-24") || !strings.Contains(r.Out, "its workspace is not updated yet") ||
-		!strings.Contains(r.Err, "continue with --after live/barred") {
+		!strings.Contains(r.Err, "continue with --cursor live/barred") {
 		t.Errorf("the list is:\n%s%s", r.Out, r.Err)
 	}
-	next := commandtest.Decode[[]account.Listed](t, s.Pawl(t, "accounts", "list", "--after", "live/barred", "--json"))
+	next := commandtest.Decode[[]account.Listed](t, s.Pawl(t, "accounts", "list", "--cursor", "live/barred", "--json"))
 	if len(next) != 4 || next[0].ID != "billed" || next[3].Mode != "test" {
 		t.Errorf("the list continues with %+v", next)
 	}
-	if r := s.Pawl(t, "accounts", "list", "--after", "barred"); r.Code != 2 || !strings.Contains(r.Err, "live/acme") {
+	if r := s.Pawl(t, "accounts", "list", "--cursor", "barred"); r.Code != 2 || !strings.Contains(r.Err, "cursor: use the next of a page") {
 		t.Errorf("exit %d: %s", r.Code, r.Err)
 	}
 	r = s.Pawl(t, "accounts", "announce", "--all", "--mode", "live", "--provision", "--dry-run")

@@ -6,13 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/audit"
 )
 
@@ -67,33 +65,3 @@ Exit code 0 if the trail is unbroken, 1 if it is broken.`,
 
 // Failed reports whether the trail is broken.
 func (r auditReport) Failed() bool { return !r.Intact }
-
-func auditList(a *command.App) *cobra.Command {
-	var f audit.Filter
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the actions of operators, newest first", Args: command.NoArgument,
-		Long: `List the actions of operators, newest first, with time, person, action, target and reason. With --json each action also
-has the state that the operator saw, the result that the preview announced, and the head of the trail after the action.
-
-Gaps between the numbers are normal: two actions at the same time, or a repeated request, use up a number.`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if f.OlderThan < 0 {
-				return command.Usagef("--older-than takes the number of an action from the list")
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&f.Target, "target", "", "only actions on this event, job, refused request or object (`ID`)")
-	cmd.Flags().StringVar(&f.Actor, "actor", "", "only actions of this `person`")
-	cmd.Flags().StringVar(&f.Action, "action", "", "only this `action`, such as retry")
-	command.TimeFlag(cmd.Flags(), &f.Since, "since", "only actions since "+command.SinceUsage)
-	cmd.Flags().Int64Var(&f.OlderThan, "older-than", 0, "continue after the action with this `number`")
-	return command.List(a, cmd, command.Listing[audit.Row]{
-		Read: func(ctx context.Context, s *command.Session, limit int) ([]audit.Row, error) {
-			f.Limit = limit
-			return s.Audit.List(ctx, f)
-		},
-		After: func(r audit.Row) string { return "--older-than " + strconv.FormatInt(r.ID, 10) },
-		Table: tables.Audit, Drops: []string{"WHO", "TIME"},
-	})
-}

@@ -4,6 +4,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/command"
@@ -12,30 +14,30 @@ import (
 // Commands returns the commands of operators.
 func Commands(a *command.App) []*cobra.Command {
 	of := func(name, short string, shows ...*cobra.Command) *cobra.Command {
-		return command.Group(name, short, append(shows, verbsOf(a, name)...)...)
+		return command.Group(name, short, slices.Concat(listsOf(a, name), shows, verbsOf(a, name))...)
 	}
 	return []*cobra.Command{
 		status(a),
-		of("events", "The received events", eventsList(a), eventsShow(a), eventsPayload(a),
+		of("events", "The received events", eventsShow(a), eventsPayload(a),
 			eventsBackfill(a)),
 		of("approvals", "The decisions that wait for a second person"),
-		of("jobs", "The bulk jobs: one decision about many events", jobsList(a), jobsShow(a)),
-		of("accounts", "The accounts and their access", accountsList(a), accountsShow(a), accountsAnnounce(a),
+		of("jobs", "The bulk jobs: one decision about many events", jobsShow(a)),
+		of("accounts", "The accounts and their access", accountsShow(a), accountsAnnounce(a),
 			accountsLink(a), accountsLinks(a)),
 		rebuildCommand(a),
 		command.Group("emails", "The emails to customers", emailsPreview(a)),
-		command.Group("rules", "The billing rules: plans, prices, account mapping and policy", rulesShow(a),
-			rulesDiff(a), rulesApply(a)),
-		of("payments", "The payments without an account, and the withheld orders", paymentsUnassigned(a)),
+		command.Group("rules", "The billing rules: plans, prices, account mapping and policy",
+			append(listsOf(a, "rules"), rulesDiff(a), rulesApply(a))...),
+		of("payments", "The payments without an account, and the withheld orders"),
 		of("entries", "The finance entries that differ from the facts"),
-		of("tasks", "The tasks for people", tasksList(a), tasksShow(a)),
-		of("rejections", "The refused requests", rejectionsList(a), rejectionsShow(a)),
-		command.Group("audit", "The audit trail", auditList(a), auditVerify(a)),
+		of("tasks", "The tasks for people", tasksShow(a)),
+		of("rejections", "The refused requests", rejectionsShow(a)),
+		of("audit", "The audit trail", auditVerify(a)),
 		sources(a),
 		sinks(a),
 		of("effects", "The start of effects, and the effects withheld before it", effectsShow(a)),
 		reconcile(a),
-		of("tokens", "The API tokens of programs", tokensList(a)),
+		of("tokens", "The API tokens of programs"),
 		verbAlone(a, "export"),
 		verbAlone(a, "forget"),
 		command.Group("import", "Import the existing objects of a provider", importStripe(a)),

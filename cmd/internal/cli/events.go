@@ -13,40 +13,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/timeline"
 )
-
-func eventsList(a *command.App) *cobra.Command {
-	var f event.Filter
-	cmd := &cobra.Command{Use: "list", Short: "List events, newest first", Args: command.NoArgument}
-	eventFilter(cmd, &f, "only events with this `status`")
-	cmd.Flags().StringVar(&f.OlderThan, "older-than", "", "continue after this `receipt`")
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if _, err := uuid.Parse(f.OlderThan); f.OlderThan != "" && err != nil {
-			return command.Usagef("--older-than takes the ID of a receipt, which --json prints")
-		}
-		return nil
-	}
-	return command.List(a, cmd, command.Listing[timeline.Receipt]{
-		Read: func(ctx context.Context, s *command.Session, limit int) ([]timeline.Receipt, error) {
-			f.Limit = limit
-			return event.List(ctx, s.DB, f)
-		},
-		After: func(r timeline.Receipt) string { return "--older-than " + r.ID },
-		Table: tables.Receipts, Drops: droppedOfEvents,
-	})
-}
-
-// droppedOfEvents are the columns that a narrow list of events does without.
-var droppedOfEvents = []string{"DUPLICATES", "SOURCE", "AMOUNT", "ACCOUNT", "TYPE", "RECEIVED"}
 
 // shownEvent is the output of `pawl events show`: one event, or the list of events about an object.
 type shownEvent struct {
@@ -87,7 +63,7 @@ the rest.`,
 			event.LatestRun())}, nil
 	}, func(a *command.App, shown shownEvent) {
 		if shown.Evidence == nil {
-			a.List(tables.Receipts(shown.Events), droppedOfEvents...)
+			a.List(tables.Receipts(shown.Events), resource.Named("events").About().Drops...)
 			return
 		}
 		writeEvidence(a, shown.Evidence, shown.page)

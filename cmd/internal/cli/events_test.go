@@ -214,7 +214,7 @@ func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
 		{[]string{"--account", "acme"}, 1},
 		{[]string{"--account", "acme", "--object", "in_1"}, 0},
 		{[]string{"--account", "acme", "--type", "invoice.paid", "--since", "1970-01-01"}, 1},
-		{[]string{"--older-than", "00000000-0000-0000-0000-000000000002"}, 1},
+		{[]string{"--cursor", "00000000-0000-0000-0000-000000000002"}, 1},
 	} {
 		if got := commandtest.Decode[[]timeline.Receipt](t, s.Pawl(t, append([]string{"events", "list", "--json"}, tt.args...)...)); len(got) != tt.want {
 			t.Errorf("%v: %d events, want %d", tt.args, len(got), tt.want)
@@ -227,8 +227,8 @@ func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
 	}{
 		{[]string{"--account", "nobody"}, command.ExitFailed, `no account "nobody"`},
 		{[]string{"--since", "yesterday"}, command.ExitUsage, "as 90m or 7d"},
-		{[]string{"--older-than", "evt_1"}, command.ExitUsage, "the ID of a receipt"},
-		{[]string{"--limit", "1"}, 0, "--older-than 00000000-0000-0000-0000-000000000003"},
+		{[]string{"--cursor", "evt_1"}, command.ExitUsage, "cursor: use the next of a page"},
+		{[]string{"--limit", "1"}, 0, "--cursor 00000000-0000-0000-0000-000000000003"},
 	} {
 		r := s.Pawl(t, append([]string{"events", "list"}, tt.args...)...)
 		if r.Code != tt.code || !strings.Contains(r.Err, tt.says) {
@@ -260,7 +260,7 @@ func TestUndoneRows_TriedAgain_NotFailed(t *testing.T) {
 	e := evidenceOf(event.Next{Tries: []event.Try{{Key: "finance-export:1"}}})
 	e.Effects = []timeline.Effect{{Key: "finance-export:1", Kind: "finance-export", State: "failed"}, {Key: "receipt-email:1", Kind: "receipt-email", State: "failed"}}
 	rows := tables.Undone(e)
-	if rows[1][1] != "tried again" || rows[2][1] != "failed" {
+	if output.Text(rows[1][1]) != "tried again" || output.Text(rows[2][1]) != "failed" {
 		t.Errorf("rows %v", rows)
 	}
 }

@@ -15,16 +15,6 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-func jobsList(a *command.App) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the bulk jobs, newest first", Args: command.NoArgument}
-	return command.List(a, cmd, command.Listing[job.Job]{
-		Read: func(ctx context.Context, s *command.Session, limit int) ([]job.Job, error) {
-			return job.New(s.DB).List(ctx, limit, "")
-		},
-		Table: tables.Jobs, Drops: []string{"MADE", "WHO", "REFUSED", "FAILED"},
-	})
-}
-
 func jobsShow(a *command.App) *cobra.Command {
 	var only string
 	cmd := &cobra.Command{

@@ -14,34 +14,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	rejections "github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/ingress/rejected"
-	"github.com/pawlhq/pawl/schema/rejection"
 )
-
-func rejectionsList(a *command.App) *cobra.Command {
-	var f rejection.Filter
-	cmd := &cobra.Command{Use: "list", Short: "List refused requests, newest first", Args: command.NoArgument}
-	cmd.Flags().StringVar(&f.Source, "source", "", "only requests to this source")
-	return command.List(a, cmd, command.Listing[rejections.Shown]{
-		Read: func(ctx context.Context, s *command.Session, limit int) ([]rejections.Shown, error) {
-			f.Limit = limit
-			return rejections.List(ctx, s.Operator, f)
-		},
-		Table: func(found []rejections.Shown) output.Table {
-			return output.Rows("RECEIVED|SOURCE|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r rejections.Shown) []any {
-				admitted, why := "", r.Detail
-				if r.AdmittedAt != nil {
-					admitted = "yes"
-				}
-				if len(r.Diagnosis) > 0 {
-					why = rejected.Diagnosis{Findings: r.Diagnosis}.String()
-				}
-				return []any{r.ReceivedAt, r.Source, r.Class, r.ID, admitted, why}
-			})
-		},
-		Drops: []string{"ADMITTED", "CLASS", "RECEIVED"},
-	})
-}
 
 // shownRejection is the JSON form of a refused request: field "body" if the body is JSON, otherwise Base64.
 type shownRejection struct {

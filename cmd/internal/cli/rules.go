@@ -12,26 +12,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/cmd/internal/tables"
-	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
-
-func rulesShow(a *command.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "show", Short: "Show the active, the earlier and the proposed billing rules", Args: command.NoArgument,
-		Long: `Show the active billing rules: the plans, prices, account mapping and policy that every process applies, even if its
-configuration file differs. The list also has the earlier rules, with the person who replaced them and the reason, and the
-rules that processes propose because their configuration files differ.`,
-	}
-	return command.Show(a, cmd, func(ctx context.Context, s *command.Session, _ []string) ([]billing.RulesVersion,
-		error) {
-		versions, err := billing.RulesVersions(ctx, s.DB)
-		return append([]billing.RulesVersion{}, versions...), err
-	}, func(a *command.App, known []billing.RulesVersion) {
-		a.Table(tables.RulesVersions(known))
-	})
-}
 
 func rulesDiff(a *command.App) *cobra.Command {
 	var hash string

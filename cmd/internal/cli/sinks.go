@@ -10,24 +10,14 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/sinkcheck"
-	"github.com/pawlhq/pawl/cmd/internal/tables"
 )
 
 func sinks(a *command.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "sinks", Short: "Show the sinks and destinations with their state", Args: command.NoArgument,
-		Long: `Show the sinks and destinations and whether they are down or paused.
-The breaker of a sink opens after several equal failures in a row, or after one answer 401 or 403. The sink is then down: its effects
-wait until it answers a probe. pawl sinks pause pauses a sink until pawl sinks resume.`,
-	}
+	cmd := listCommand(a, resource.Named("sinks"))
 	cmd.AddCommand(append(verbsOf(a, "sinks"), sinksCheck(a))...)
-	return command.Show(a, cmd, func(ctx context.Context, s *command.Session, _ []string) ([]report.Sink, error) {
-		return report.TimedSinks(ctx, s.Config, s.DB)
-	}, func(a *command.App, sinks []report.Sink) {
-		a.List(tables.Sinks(sinks), "MAX CONCURRENCY", "PROBES", "SINCE")
-	})
+	return cmd
 }
 
 func sinksCheck(a *command.App) *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,32 +8,18 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
-	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 )
 
 func sources(a *command.App) *cobra.Command {
-	unused := report.UnusedFor
-	cmd := &cobra.Command{
-		Use: "sources", Short: "Show the sources and the use of their secrets", Args: command.NoArgument,
-		Long: `Show the sources, when the secret of each was last used, and whether the source is paused. The command reports which
-secret can be removed. pawl sources pause pauses a source until pawl sources resume.`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if unused <= 0 {
-				return command.Usagef("--unused-for: write a duration of more than 0, such as 168h")
-			}
-			return nil
-		},
-	}
-	cmd.Flags().DurationVar(&unused, "unused-for", unused, "a secret can be removed if it was not used for this long while another one was used")
+	cmd := listCommand(a, resource.Named("sources"))
 	cmd.AddCommand(verbsOf(a, "sources")...)
-	return command.Show(a, cmd, func(ctx context.Context, s *command.Session, _ []string) ([]report.Source, error) {
-		return report.ReadSources(ctx, s.Config, s.DB, unused)
-	}, writeSources)
+	return cmd
 }
 
-func writeSources(a *command.App, reports []report.Source) {
-	a.List(tables.Sources(reports), "PROVIDER", "USES", "EVENTS", "LAST USED", "MODE")
-	for _, r := range reports {
+// explainSources prints why a source has waiting events.
+func explainSources(a *command.App, items any) {
+	for _, r := range items.([]report.Source) {
 		if r.Paused == "" && r.Waiting == 0 {
 			continue
 		}

@@ -189,10 +189,10 @@ func TestAuditList(t *testing.T) {
 		t.Errorf("of bob: exit %d, %s", r.Code, r.Out)
 	}
 	r := s.Pawl(t, "audit", "list", "--limit", "2")
-	if !strings.Contains(r.Err, fmt.Sprintf("--older-than %d", all[1].ID)) || strings.Contains(r.Out, "evt_1") {
+	if !strings.Contains(r.Err, fmt.Sprintf("--cursor %d", all[1].ID)) || strings.Contains(r.Out, "evt_1") {
 		t.Errorf("two of three: %s%s", r.Out, r.Err)
 	}
-	if rest := commandtest.Decode[[]audit.Row](t, s.Pawl(t, "audit", "list", "--json", "--older-than", fmt.Sprint(all[1].ID))); len(rest) != 1 || rest[0].Target != "evt_1" {
+	if rest := commandtest.Decode[[]audit.Row](t, s.Pawl(t, "audit", "list", "--json", "--cursor", fmt.Sprint(all[1].ID))); len(rest) != 1 || rest[0].Target != "evt_1" {
 		t.Errorf("the rest: %+v", rest)
 	}
 }

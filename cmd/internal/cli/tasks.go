@@ -11,25 +11,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
-	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
-
-func tasksList(a *command.App) *cobra.Command {
-	var f account.TaskFilter
-	cmd := &cobra.Command{Use: "list", Short: "List the open tasks: next due first, then oldest first",
-		Args: command.NoArgument}
-	command.ModeFlag(cmd, &f.Mode, "only live tasks, or only test tasks")
-	cmd.Flags().StringVar(&f.Kind, "kind", "", "only tasks of this `kind`")
-	taskFilterFlags(cmd, &f)
-	return command.List(a, cmd, command.Listing[account.Task]{
-		Read: func(ctx context.Context, s *command.Session, limit int) ([]account.Task, error) {
-			f.Limit = limit
-			return account.OpenTasks(ctx, s.DB, f)
-		},
-		Table: tables.Tasks, Drops: []string{"SINCE", "MODE", "EVENT", "ACCOUNT"},
-	})
-}
 
 func tasksShow(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 )
 
 // Checked is the value of a flag that is validated when it is parsed, so that a wrong value is a usage error.
@@ -67,30 +67,12 @@ func ModeFlag(cmd *cobra.Command, mode *string, usage string) {
 }
 
 // SinceUsage ends the usage of a flag of [TimeFlag] in the past.
-const SinceUsage = "this `time`: 90m, 7d, 2026-11-22 or 2026-11-22T08:00:00Z"
+const SinceUsage = "this `time`: " + resource.TimeUsage
 
 // TimeFlag adds a flag that accepts a time or a duration before now.
 func TimeFlag(flags *pflag.FlagSet, at *time.Time, name, usage string) {
 	flags.Var(&Checked{Kind: "time", Parse: func(text string) (err error) {
-		*at, err = moment(text, time.Now())
+		*at, err = resource.Moment(text, time.Now())
 		return err
 	}}, name, usage)
-}
-
-// moment parses a date, a time, or a duration before now.
-func moment(text string, now time.Time) (time.Time, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", time.DateTime, time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is not a time: write a duration before now, such as 90m or 7d, or a time, such as 2026-11-22 or 2026-11-22T08:00:00Z", text)
 }

@@ -107,7 +107,7 @@ func (d *Description) Query(value func(name string) string, cursor string, limit
 		if text == "" {
 			continue
 		}
-		if err := f.check(text); err != nil {
+		if err := f.Check(text); err != nil {
 			return q, err
 		}
 		q.values[f.Name] = text
@@ -115,7 +115,8 @@ func (d *Description) Query(value func(name string) string, cursor string, limit
 	return q, nil
 }
 
-func (f Filter) check(text string) error {
+// Check returns a [decide.Fault] if the filter does not accept a value.
+func (f Filter) Check(text string) error {
 	switch {
 	case f.Values != nil && !slices.Contains(f.Values, text):
 		return decide.Invalidf("%s: %.40q is not valid: use %s", f.Name, text, output.OneOf(f.Values))

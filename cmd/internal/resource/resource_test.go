@@ -119,7 +119,7 @@ func TestMoment(t *testing.T) {
 			t.Errorf("Moment(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "yesterday", "-1h", "-1d", "2026-13-01", "1x"} {
+	for _, text := range []string{"", "yesterday", "-1h", "-1d", "d", "1 d", "22.11.2026", "2026-13-01", "1x"} {
 		if got, err := Moment(text, now); err == nil {
 			t.Errorf("Moment(%q) = %v, want an error", text, got)
 		}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
+)
+
+// listsOf returns the commands of the lists in a group of commands.
+func listsOf(a *command.App, group string) (commands []*cobra.Command) {
+	for _, l := range resource.All {
+		if in, _, ok := strings.Cut(l.About().Command, " "); ok && in == group {
+			commands = append(commands, listCommand(a, l))
+		}
+	}
+	return commands
+}
+
+// listCommand returns the command of a list. It prints at most --limit items, and reports if there are more.
+func listCommand(a *command.App, l resource.List) *cobra.Command {
+	about := l.About()
+	words := strings.Fields(about.Command)
+	cmd := &cobra.Command{Use: words[len(words)-1], Short: about.Short, Long: about.Long, Args: command.NoArgument}
+	values := map[string]string{}
+	for _, f := range about.Filters {
+		cmd.Flags().Var(&command.Checked{Kind: cmp.Or(string(f.Kind), "string"), Parse: func(text string) error {
+			values[f.Name] = text
+			return f.Check(text)
+		}}, strings.ReplaceAll(f.Name, "_", "-"), f.Usage)
+	}
+	limit, cursor := new(50), ""
+	if about.Paged {
+		limit = command.LimitFlag(cmd, *limit)
+	}
+	if about.Continues {
+		cmd.Flags().StringVar(&cursor, "cursor", "", "continue a list with the `cursor` that the previous page reports")
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		q, err := about.Query(func(name string) string { return values[name] }, cursor, *limit)
+		if err != nil {
+			return err
+		}
+		return a.Asking(cmd.Context(), func(ctx context.Context, s *command.Session) error {
+			page, err := l.Read(ctx, resource.Env{Operator: s.Operator, Config: s.Config}, q)
+			if fault, is := errors.AsType[*decide.Fault](err); is && fault.Kind == decide.Invalid {
+				return command.Usagef("%s", fault.Says)
+			}
+			if err != nil {
+				return err
+			}
+			if page.More {
+				more := "use --limit"
+				if page.Next != "" {
+					more += ", or continue with --cursor " + decide.ShellWord(page.Next)
+				}
+				fmt.Fprintf(a.Err, "there are more than these %d: %s\n", *limit, more)
+			}
+			return a.Emit(page.Items, func() {
+				a.List(page.Table, about.Drops...)
+				if explain := explanations[about.Name]; explain != nil {
+					explain(a, page.Items)
+				}
+			})
+		})
+	}
+	return cmd
+}
+
+// explanations print text below the table of a list.
+var explanations = map[string]func(a *command.App, items any){"sources": explainSources}
