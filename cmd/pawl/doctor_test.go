@@ -61,7 +61,7 @@ func TestDoctor_TemporalAway_Said(t *testing.T) {
 			t.Errorf("%+v, want it well", f)
 		}
 	}
-	if f := finding(t, found, "sinks", "finance"); f.Found != "in; no token is set" {
+	if f := finding(t, found, "sinks", "finance"); f.Found != "up; no token is set" {
 		t.Errorf("%+v, want the sink in", f)
 	}
 	r := s.Pawl(t, "doctor")
@@ -102,10 +102,10 @@ func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 		found, does string
 	}{
 		"old migration":   {[]string{`update schema_version set version = 0`}, "migrations", doctor.Fail, "at version 0", "pawl migrate"},
-		"newer migration": {[]string{`update schema_version set version = 99`}, "migrations", doctor.Warn, "at version 99", "newer pawl"},
+		"newer migration": {[]string{`update schema_version set version = 99`}, "migrations", doctor.Warn, "at version 99", "newer version of pawl"},
 		// The tests' own server has fsync and full_page_writes off.
-		"synchronous_commit on":  {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = on', current_database()); end $$`}, "durability", doctor.Fail, "off is fsync, full_page_writes:", "turn it on"},
-		"synchronous_commit off": {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$`}, "durability", doctor.Fail, "off is fsync, full_page_writes, synchronous_commit:", "turn it on"},
+		"synchronous_commit on":  {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = on', current_database()); end $$`}, "durability", doctor.Fail, "off: fsync, full_page_writes;", "turn it on"},
+		"synchronous_commit off": {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$`}, "durability", doctor.Fail, "off: fsync, full_page_writes, synchronous_commit;", "turn it on"},
 		"read-only":              {[]string{`do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`}, "role", doctor.Fail, "read-only", "primary"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 		level doctor.Level
 		found string
 	}{
-		"the same":   {0, doctor.OK, "it is the same here"},
+		"the same":   {0, doctor.OK, "the clocks agree"},
 		"a minute":   {time.Minute, doctor.Warn, "this host is 1m0s behind it"},
 		"ten behind": {-10 * time.Minute, doctor.Fail, "this host is 10m0s ahead of it"},
 	} {
@@ -205,7 +205,7 @@ func TestDoctor_Endpoint_Said(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `insert into endpoints (source, looked_at, off_since, off_until, findings) values ('billing', now(), now() - interval '1 day', now(), '[]')`); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.Pawl(t, "doctor"); !strings.Contains(r.Out, "it was off until ") || !strings.Contains(r.Out, "`pawl events backfill billing --from ") {
+	if r := s.Pawl(t, "doctor"); !strings.Contains(r.Out, "the endpoint was disabled until ") || !strings.Contains(r.Out, "`pawl events backfill billing --from ") {
 		t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
 	if _, err := conn.Exec(t.Context(), `update endpoints set findings = '[{"kind":"unsent","message":"it sends nothing","found_at":"2026-11-20T08:00:00Z"}]'`); err != nil {

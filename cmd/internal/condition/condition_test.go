@@ -112,7 +112,7 @@ func TestReader_NoWorker(t *testing.T) {
 		"a worker polls":         {receipt.Processing, 10 * time.Minute, 0, nil, ""},
 		"waits for a person":     {receipt.Dead, 10 * time.Minute, time.Hour, nil, ""},
 		"Temporal does not answer": {receipt.Processing, 10 * time.Minute, time.Hour, context.DeadlineExceeded,
-			"info no-worker:pawl: Temporal does not answer (it gave no answer in time) | doctor"},
+			"info no-worker:pawl: Temporal does not answer (no answer in time) | doctor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,7 @@ var failing = Kind{
 			Comment: "Consecutive 5xx responses of pawl. GitLab's limit is four, Stripe's is nine days.",
 			Expr: fmt.Sprintf(`max by (source) (pawl_source_disable_progress_ratio{mode!="test"}) >= %v`,
 				givesUpNow),
-			Summary: "Consecutive failures have reached {{ $value | humanizePercentage }} of the limit at which the provider of {{ $labels.source }} gives up",
+			Summary: "Consecutive failures have reached {{ $value | humanizePercentage }} of the limit at which the provider of {{ $labels.source }} stops delivering",
 			Cost:    "The provider is about to disable the endpoint and to stop all deliveries",
 		},
 	},

@@ -121,7 +121,7 @@ func (s *Schedule) read(ctx context.Context, c Scheduler, run *client.ScheduleWo
 	}
 	switch status := described.GetWorkflowExecutionInfo().GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		s.Came.Says = "it is at work"
+		s.Came.Says = "it is running"
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		_ = c.GetWorkflow(ctx, run.WorkflowID, run.FirstExecutionRunID).Get(ctx, &s.Came)
 	default:

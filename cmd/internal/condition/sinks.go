@@ -45,7 +45,7 @@ var sink = Kind{
 				Detail: output.Plural(b.Probes, "probe"),
 			}
 			if b.Said != "" {
-				c.Detail += fmt.Sprintf(", it answered %q", b.Said)
+				c.Detail += fmt.Sprintf(", answer: %q", b.Said)
 			}
 			list = append(list, c)
 		}

@@ -136,7 +136,7 @@ or
 sum by (source) (increase(pawl_deliveries_total{outcome="refused", source!="unknown", class!="method_not_allowed"}[1h]))
   > 0.5 * sum by (source) (increase(pawl_deliveries_total{source!="unknown", class!="method_not_allowed"}[1h]))`,
 			Summary: "More than half of the deliveries to {{ $labels.source }} are rejected",
-			Cost:    "Every event of this source is rejected until its provider gives up",
+			Cost:    "Every event of this source is rejected until its provider stops delivering",
 		},
 		{
 			Name: "PawlRefusals", Severity: "ticket", Runbook: "rotate-secret",

@@ -95,7 +95,7 @@ func worked(ctx context.Context, o *decide.Operator) (bool, error) {
 // TemporalSays returns the error of Temporal as one line.
 func TemporalSays(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || serviceerror.ToStatus(err).Code() == codes.DeadlineExceeded {
-		return "it gave no answer in time"
+		return "no answer in time"
 	}
 	return output.FirstLine(err)
 }

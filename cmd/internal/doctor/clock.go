@@ -49,7 +49,7 @@ func (d *Doctor) providerClock(name string) func(context.Context, *findings) err
 		_ = resp.Body.Close()
 		theirs, err := http.ParseTime(resp.Header.Get("Date"))
 		if err != nil {
-			f.add(Warn, name, do, "its answer has no time")
+			f.add(Warn, name, do, "its response has no Date header")
 			return nil
 		}
 		most := failSkew
@@ -69,14 +69,14 @@ func (f *findings) skew(check string, theirs, begin time.Time, took, most time.D
 	if skew < 0 {
 		word = "behind"
 	}
-	const do = "synchronize this host's clock (NTP): providers sign the time of a delivery"
-	says := "this host is " + skew.Abs().Round(time.Second).String() + " " + word + " it"
+	const do = "synchronize the clock of this host (NTP): providers sign the time of a delivery"
+	difference := "the clock of this host is " + skew.Abs().Round(time.Second).String() + " " + word + " it"
 	switch {
 	case off > most:
-		f.add(Fail, check, do+", and one that is off by more than "+most.String()+" is refused", "%s", says)
+		f.add(Fail, check, do+", and pawl refuses a delivery if the difference exceeds "+most.String(), "%s", difference)
 	case off > warnSkew:
-		f.add(Warn, check, do, "%s", says)
+		f.add(Warn, check, do, "%s", difference)
 	default:
-		f.add(OK, check, "", "it is the same here")
+		f.add(OK, check, "", "the clocks agree")
 	}
 }

@@ -54,12 +54,12 @@ func (d *Doctor) sinks(ctx context.Context, f *findings) error {
 	served := d.Config.Served()
 	for _, s := range served {
 		if !found[condition.Sink+":"+s.Name] && !found[condition.Paused+":sink:"+s.Name] {
-			f.add(OK, s.Name, "", "in; %s", s.Credentials)
+			f.add(OK, s.Name, "", "up; %s", s.Credentials)
 		}
 	}
 	if len(served) == 0 {
-		f.add(Warn, "configured", "configure sinks or destinations, unless this is intended",
-			"none is configured: no effect leaves pawl's database")
+		f.add(Warn, "configured", "configure sinks or destinations, unless pawl must not have any",
+			"no sink is configured: effects change only pawl's database")
 	}
 	return nil
 }

@@ -25,31 +25,31 @@ const roomConns = process.IngressConns + process.WorkerConns + process.ConsoleCo
 func (d *Doctor) database(ctx context.Context, f *findings) error {
 	conn, err := d.Pool.Acquire(ctx)
 	if err != nil {
-		f.add(Fail, "reachable", "check the DSN of `database`, and that the server runs and lets this host in", "%s%s",
+		f.add(Fail, "reachable", "check the DSN of `database`, and that the server runs and accepts connections from this host", "%s%s",
 			output.FirstLine(err), schema.PoolerAdvice(err))
 		return nil
 	}
 	defer conn.Release()
 	version, err := schema.Version(ctx, conn)
 	if err != nil {
-		f.add(Fail, "reachable", "check that the role may read in schema public", "%s", output.FirstLine(err))
+		f.add(Fail, "reachable", "check that the role may read the schema public", "%s", output.FirstLine(err))
 		return nil
 	}
 	server, err := health.Read(ctx, conn)
 	if err != nil {
-		f.add(Fail, "reachable", "see the server's log", "%s", output.FirstLine(err))
+		f.add(Fail, "reachable", "read the log of the database server", "%s", output.FirstLine(err))
 		return nil
 	}
 	f.add(OK, "reachable", "", "PostgreSQL %s", server.Version)
 	f.migrations(version)
 	f.role(ctx, conn, server, version, d.Config.Dev.Enabled)
 	if err := schema.CheckSession(ctx, conn.Conn()); err != nil {
-		f.add(Warn, "session", "do what it says", "%s", output.FirstLine(err))
+		f.add(Warn, "session", "change the settings as described", "%s", output.FirstLine(err))
 	} else {
-		f.add(OK, "session", "", "has its time-outs")
+		f.add(OK, "session", "", "all timeouts are set")
 	}
 	f.durability(server)
-	f.add(OK, "size", "", "%s, of it %s payloads", bytesText(server.Size), bytesText(server.Bodies))
+	f.add(OK, "size", "", "%s, including %s of payloads", bytesText(server.Size), bytesText(server.Bodies))
 	f.transactions(server)
 	f.connections(server)
 	return nil
@@ -58,11 +58,11 @@ func (d *Doctor) database(ctx context.Context, f *findings) error {
 func (f *findings) migrations(version int) {
 	switch latest := schema.Latest(); {
 	case version < latest:
-		f.add(Fail, "migrations", "run `pawl migrate`: processes of this version do not start before",
-			"at version %d, and this pawl needs %d", version, latest)
+		f.add(Fail, "migrations", "run `pawl migrate`: processes of this version do not start before the migration",
+			"at version %d, but this version of pawl needs %d", version, latest)
 	case version > latest:
-		f.add(Warn, "migrations", "use the newer pawl; its changes say whether this one may go on beside it",
-			"at version %d, and this pawl knows %d", version, latest)
+		f.add(Warn, "migrations", "use the newer version of pawl; its changelog contains whether this version may continue to run",
+			"at version %d, newer than version %d of this pawl", version, latest)
 	default:
 		f.add(OK, "migrations", "", "at version %d", version)
 	}
@@ -72,17 +72,17 @@ func (f *findings) role(ctx context.Context, db schema.DB, server health.Server,
 	lacks, err := schema.LacksAsWorker(ctx, db)
 	switch {
 	case err != nil:
-		f.add(Fail, "role", "see the server's log", "%s", output.FirstLine(err))
+		f.add(Fail, "role", "read the log of the database server", "%s", output.FirstLine(err))
 	case version == 0: // the tables do not exist yet
 	case server.ReadOnly:
-		f.add(Fail, "role", "point `database` to the primary, and see that default_transaction_read_only is off", "%s may write nothing: the server is read-only", server.Role)
+		f.add(Fail, "role", "use the URL of the primary as `database`, and check that default_transaction_read_only is off", "%s cannot write: the server is read-only", server.Role)
 	case len(lacks) > 0:
-		f.add(Fail, "role", fmt.Sprintf("run `pawl migrate --worker-role %s` as the owner; for the role of an ingress or a console this is as it should be, and doctor is to be run as a worker's", server.Role),
+		f.add(Fail, "role", fmt.Sprintf("run `pawl migrate --worker-role %s` as the owner of the database. If this is the role of an ingress or a console, run `pawl doctor` with the role of a worker instead", server.Role),
 			"%s lacks %s", server.Role, few(lacks))
 	case server.Superuser && !dev:
-		f.add(Warn, "role", "have processes connect as roles of their own: `pawl migrate --ingress-role ROLE --worker-role ROLE --console-role ROLE`", "%s is a superuser", server.Role)
+		f.add(Warn, "role", "create separate roles for the processes: `pawl migrate --ingress-role ROLE --worker-role ROLE --console-role ROLE`", "%s is a superuser", server.Role)
 	case server.Owner && !server.Superuser:
-		f.add(Warn, "role", "have processes connect as roles of their own, which may not change the audit trail: `pawl migrate --ingress-role ROLE --worker-role ROLE --console-role ROLE`",
+		f.add(Warn, "role", "create separate roles for the processes, which cannot change the audit trail: `pawl migrate --ingress-role ROLE --worker-role ROLE --console-role ROLE`",
 			"%s owns the tables", server.Role)
 	default:
 		f.add(OK, "role", "", "%s has the rights that it needs", server.Role)
@@ -91,7 +91,7 @@ func (f *findings) role(ctx context.Context, db schema.DB, server health.Server,
 
 func (f *findings) durability(server health.Server) {
 	if len(server.Off) > 0 {
-		f.add(Fail, "durability", "turn it on: `alter system set … = on`, or where it is set for the database or the role", "off is %s: an event that was acknowledged may be lost in a crash",
+		f.add(Fail, "durability", "turn it on: `alter system set … = on`, or change the setting of the database or the role", "off: %s; a crash of the server can lose acknowledged events",
 			strings.Join(server.Off, ", "))
 		return
 	}
@@ -101,11 +101,11 @@ func (f *findings) durability(server health.Server) {
 func (f *findings) transactions(server health.Server) {
 	of := ""
 	if !server.SeesAll {
-		of = ", of this role's own; `grant pg_read_all_stats` shows all"
+		of = " (transactions of this role only; `grant pg_read_all_stats` shows all)"
 	}
 	switch {
 	case server.Oldest > longTransaction:
-		f.add(Warn, "oldest transaction", "ask who it is to end it, or end it: `select pg_terminate_backend(PID)`. It keeps the tables from being vacuumed, and may hold locks",
+		f.add(Warn, "oldest transaction", "let its owner end it, or end it: `select pg_terminate_backend(PID)`. It prevents vacuum, and may hold locks",
 			"%s, by %s", server.Oldest.Round(time.Second), server.OldestBy)
 	case server.Oldest > 0:
 		f.add(OK, "oldest transaction", "", "%s%s", server.Oldest.Round(time.Millisecond), of)
@@ -118,10 +118,10 @@ func (f *findings) connections(server health.Server) {
 	free := server.Most - server.Connections
 	found := fmt.Sprintf("%d of %d are free", free, server.Most)
 	if free < roomConns {
-		f.add(Warn, "connections", fmt.Sprintf("raise max_connections, put a pooler before the server, or limit the processes "+
-			"by pool_max_conns in their DSN. Up to %d are for an ingress, %d for a worker, %d for a console, %d for a command",
+		f.add(Warn, "connections", fmt.Sprintf("raise max_connections, use a pooler, or limit the connections of the processes "+
+			"with pool_max_conns in the DSN. An ingress uses up to %d, a worker %d, a console %d, a command %d",
 			process.IngressConns, process.WorkerConns, process.ConsoleConns, process.CommandConns),
-			"%s, and one more process of each kind and a command need %d", found, roomConns)
+			"%s, but one more process of each kind and a command need %d", found, roomConns)
 		return
 	}
 	f.add(OK, "connections", "", "%s", found)

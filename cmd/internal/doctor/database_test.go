@@ -20,7 +20,7 @@ func TestConnections_RoomForOneMoreOfEachProcess(t *testing.T) {
 		if got.Level != tt.want || (got.Do == "") != (tt.want == OK) {
 			t.Errorf("%d of %d taken: %+v, want %s", tt.taken, tt.most, got, tt.want)
 		}
-		if tt.want == Warn && !strings.Contains(got.Do, "8 are for an ingress, 24 for a worker, 12 for a console, 4 for a command") {
+		if tt.want == Warn && !strings.Contains(got.Do, "An ingress uses up to 8, a worker 24, a console 12, a command 4") {
 			t.Errorf("%d of %d taken: %q does not state the budget of each process", tt.taken, tt.most, got.Do)
 		}
 	}

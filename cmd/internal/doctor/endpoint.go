@@ -13,12 +13,12 @@ import (
 
 // mendEndpoint maps each kind of problem, except [endpoint.Off], to the recommended action.
 var mendEndpoint = map[endpoint.Kind]string{
-	endpoint.Gone:    "register it at Stripe, or write its URL as the source's `url`",
-	endpoint.Mode:    "give the source the key and the `mode` of its endpoint",
-	endpoint.Version: "make an endpoint in a version that readers were tested with, such as " + stripe.Version,
-	endpoint.Unsent:  "add them at Stripe, or list those that you want as the source's `events`",
-	endpoint.Ignored: "take them out at Stripe: each costs a delivery",
-	endpoint.Unread:  "let the key read webhook endpoints, or set `policy.endpoint: off`",
+	endpoint.Gone:    "register it at Stripe, or set `url` of the source to its URL",
+	endpoint.Mode:    "set `api_key` and `mode` of the source to those of its endpoint",
+	endpoint.Version: "create an endpoint with an API version that pawl was tested with, such as " + stripe.Version,
+	endpoint.Unsent:  "add them to the endpoint at Stripe, or list the types that you want as `events` of the source",
+	endpoint.Ignored: "remove them from the endpoint at Stripe: each event costs a delivery",
+	endpoint.Unread:  "give the key the right to read webhook endpoints, or set `policy.endpoint: off`",
 }
 
 // endpoint compares the webhook endpoint at the provider with the configuration of the source.
@@ -43,7 +43,7 @@ func (d *Doctor) endpoint(name string) func(context.Context, *findings) error {
 		command := "`pawl " + source.BackfillCommand(seen) + "`"
 		for _, one := range found {
 			if one.Kind == endpoint.Off {
-				f.add(Fail, name, "mend why it failed, switch it on at Stripe, and see by "+command+" what never came",
+				f.add(Fail, name, "fix the cause of the failures, enable the endpoint at Stripe, and list the missing events with "+command,
 					"%s", one.Says)
 				continue
 			}
@@ -51,10 +51,10 @@ func (d *Doctor) endpoint(name string) func(context.Context, *findings) error {
 		}
 		switch {
 		case seen.OffUntil != nil && time.Since(*seen.OffUntil) < stripe.EventsKept:
-			f.add(OK, name, "", "it was off until %s: %s shows what never came", seen.OffUntil.Format(time.RFC3339),
+			f.add(OK, name, "", "the endpoint was disabled until %s: %s lists the missing events", seen.OffUntil.Format(time.RFC3339),
 				command)
 		case len(found) == 0:
-			f.add(OK, name, "", "Stripe has it as the source wants it")
+			f.add(OK, name, "", "the endpoint at Stripe matches the source")
 		}
 		return nil
 	}

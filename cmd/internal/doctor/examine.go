@@ -15,14 +15,14 @@ const Within = 10 * time.Second
 
 // checks lists all checks.
 func (d *Doctor) checks() []check {
-	const seeDatabase = "see the database"
+	const seeDatabase = "check the database"
 	all := []check{
 		{"config", "file", "", d.configuration},
 		{"config", "rules", seeDatabase, d.rules},
 		{"database", "reachable", "check the DSN of `database`; the server is stopped, overloaded or locked",
 			d.database},
 		{"temporal", "reachable", "check TEMPORAL_ADDRESS or temporal.config_file", d.temporal},
-		{"temporal", "schedules", "see Temporal", d.schedules},
+		{"temporal", "schedules", "check Temporal", d.schedules},
 		{"sinks", "breakers", seeDatabase, d.sinks},
 		{"clock", "database", seeDatabase, d.databaseClock},
 	}
@@ -57,7 +57,7 @@ func examine(ctx context.Context, all []check) []Finding {
 			f := &findings{area: c.area}
 			switch err := c.run(ctx, f); {
 			case err != nil && ctx.Err() != nil:
-				f.add(Fail, c.name, c.do, "gave no answer within %s", Within)
+				f.add(Fail, c.name, c.do, "no answer within %s", Within)
 			case err != nil:
 				f.add(Fail, c.name, c.do, "%s", output.FirstLine(err))
 			}
@@ -74,7 +74,7 @@ func (d *Doctor) configuration(_ context.Context, f *findings) error {
 		f.add(Warn, w.Key, w.Fix, "%s", w.Problem)
 	}
 	if len(d.Config.Warnings) == 0 {
-		f.add(OK, "file", "", "%s is fine", d.File)
+		f.add(OK, "file", "", "%s has no problems", d.File)
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ func (d *Doctor) rules(ctx context.Context, f *findings) error {
 	case err != nil:
 		return err
 	case active == "":
-		f.add(OK, "rules", "", "none are active yet: the rules of the first worker will be")
+		f.add(OK, "rules", "", "no rules are active yet: the first worker activates the rules of its file")
 	case active == own.Hash():
 		f.add(OK, "rules", "", "%s is active", active)
 	default:
 		f.add(Warn, "rules", "`pawl rules diff` shows the affected accounts, and `pawl rules apply` activates the rules of the file",
-			"%s is active, and the file contains other rules: %s", active, own.Hash())
+			"%s is active, but the file contains different rules: %s", active, own.Hash())
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 	wanted := process.Schedules(d.Config)
 	if len(wanted) == 0 {
-		f.add(OK, "schedules", "", "none: no source has an api_key, or policy has reconcile, gaps and endpoint off")
+		f.add(OK, "schedules", "", "none: no source has an api_key, or policy.reconcile, policy.backfill and policy.endpoint are off")
 		return nil
 	}
 	held, err := condition.Schedules(ctx, d.Temporal, d.Config.Temporal.TaskQueue)
@@ -26,14 +26,14 @@ func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 		name := strings.TrimPrefix(id, d.Config.Temporal.TaskQueue+":")
 		i := slices.IndexFunc(held, func(s condition.Schedule) bool { return s.Name == name })
 		if i < 0 {
-			f.add(Warn, name, "start a worker with this configuration: it makes it", "there is no schedule %s", id)
+			f.add(Warn, name, "start a worker with this configuration, which creates the schedule", "schedule %s does not exist", id)
 			continue
 		}
 		switch s := held[i]; {
 		case s.Paused:
 			f.add(Warn, name, "unpause it in the Temporal UI, under Schedules", "%s", s.Wants())
 		case s.Wants() != "":
-			f.add(Warn, name, "`pawl status` names the command; the Temporal UI has the run", "%s", s.Wants())
+			f.add(Warn, name, "`pawl status` shows the next command, and the Temporal UI the run", "%s", s.Wants())
 		case s.Last == nil:
 			f.add(OK, name, "", "it has not run yet; next at %s", output.Date(s.Next))
 		default:

@@ -36,7 +36,7 @@ func (d *Doctor) secrets(ctx context.Context, f *findings) error {
 func judge(s report.Source, secret report.Secret, now time.Time) (level Level, do, found string) {
 	used := ""
 	if secret.LastUsed != nil {
-		used = fmt.Sprintf("; last used %s ago, %s in the 90 days until then", ago(now.Sub(*secret.LastUsed)),
+		used = fmt.Sprintf("; last used %s ago, %s in the 90 days before", ago(now.Sub(*secret.LastUsed)),
 			output.Plural(int(secret.Uses), "time"))
 	}
 	if secret.NotBefore != nil && now.After(*secret.NotBefore) {
@@ -44,13 +44,13 @@ func judge(s report.Source, secret report.Secret, now time.Time) (level Level, d
 	}
 	found = secret.Verdict + used
 	switch {
-	case strings.HasPrefix(secret.Verdict, "ended ") && !secret.Active:
-		return Fail, "add the next one, and restart the ingress", found
+	case strings.HasPrefix(secret.Verdict, "expired ") && !secret.Active:
+		return Fail, "add the provider's current secret, and restart the ingress", found
 	case secret.SafeToRemove:
-		return Warn, "remove it, and restart the ingress", found
+		return Warn, "remove the secret from the configuration, and restart the ingress", found
 	case secret.Active && secret.LastUsed == nil:
-		return Warn, "see at the provider whether it sends to " + s.Path +
-				" and with this secret, and have it send a test event",
+		return Warn, "check at the provider that it sends to " + s.Path +
+				" and signs with this secret, and let it send a test event",
 			"never used: no delivery was signed with it" + used
 	}
 	return OK, "", found

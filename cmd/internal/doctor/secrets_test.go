@@ -17,10 +17,10 @@ func TestJudge_Secret(t *testing.T) {
 		level   Level
 		found   string
 	}{
-		"in use":       {[]report.Secret{{Label: "a", Active: true, Uses: 7, LastUsed: at(-3), Verdict: "in use"}}, OK, "in use; last used 3 days ago, 7 times in the 90 days until then"},
-		"never used":   {[]report.Secret{{Label: "a", Active: true, Verdict: "keep: it is the only one"}}, Warn, "never used: no delivery was signed with it"},
+		"in use":       {[]report.Secret{{Label: "a", Active: true, Uses: 7, LastUsed: at(-3), Verdict: "in use"}}, OK, "in use; last used 3 days ago, 7 times in the 90 days before"},
+		"never used":   {[]report.Secret{{Label: "a", Active: true, Verdict: "keep: it is the only secret"}}, Warn, "never used: no delivery was signed with it"},
 		"replaced":     {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(-30), SafeToRemove: true, Verdict: "safe to remove"}, {Label: "b", Active: true}}, Warn, "safe to remove; last used 30 days ago"},
-		"ended":        {[]report.Secret{{Label: "a", NotAfter: at(-1), Verdict: "ended 2026-11-21, and no other is active"}}, Fail, "ended 2026-11-21"},
+		"ended":        {[]report.Secret{{Label: "a", NotAfter: at(-1), Verdict: "expired on 2026-11-21, and no other secret is active"}}, Fail, "expired on 2026-11-21"},
 		"old":          {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(0), NotBefore: at(-100), NotAfter: at(3), Verdict: "in use"}}, OK, "; 100 days old"},
 		"next is here": {[]report.Secret{{Label: "a", Active: true, Uses: 1, LastUsed: at(0), NotAfter: at(3), Verdict: "in use"}, {Label: "b"}}, OK, "in use"},
 	} {

@@ -37,20 +37,20 @@ func (d *Doctor) temporal(ctx context.Context, f *findings) error {
 func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue string, dev bool) []Finding {
 	f := &findings{area: "temporal"}
 	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. Deliveries are taken meanwhile, and run when it is back", "%s", condition.TemporalSays(err))
+		f.add(Fail, "reachable", "check TEMPORAL_ADDRESS or temporal.config_file, and that Temporal runs. pawl stores deliveries meanwhile, and runs them when Temporal is back", "%s", condition.TemporalSays(err))
 		return f.list
 	}
 	described, err := c.WorkflowService().DescribeNamespace(ctx,
 		&workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	switch code := serviceerror.ToStatus(err).Code(); {
 	case code == codes.NotFound:
-		f.add(Fail, "namespace", fmt.Sprintf("make it: `temporal operator namespace create --namespace %s --retention 30d`; or correct TEMPORAL_NAMESPACE", namespace), "there is no namespace %s", namespace)
+		f.add(Fail, "namespace", fmt.Sprintf("create it: `temporal operator namespace create --namespace %s --retention 30d`; or correct TEMPORAL_NAMESPACE", namespace), "namespace %s does not exist", namespace)
 		return f.list
 	case code == codes.PermissionDenied, code == codes.Unauthenticated:
-		f.add(Warn, "namespace", "see that TEMPORAL_API_KEY or the certificate is of this namespace",
-			"%s may not be described: %s", namespace, condition.TemporalSays(err))
+		f.add(Warn, "namespace", "check that TEMPORAL_API_KEY or the certificate belongs to this namespace",
+			"no permission to describe %s: %s", namespace, condition.TemporalSays(err))
 	case err != nil:
-		f.add(Fail, "namespace", "see Temporal's log", "%s", condition.TemporalSays(err))
+		f.add(Fail, "namespace", "read Temporal's log", "%s", condition.TemporalSays(err))
 		return f.list
 	default:
 		f.namespace(described, dev)
@@ -63,7 +63,7 @@ func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue stri
 func (f *findings) namespace(described *workflowservice.DescribeNamespaceResponse, dev bool) {
 	name := described.GetNamespaceInfo().GetName()
 	if state := described.GetNamespaceInfo().GetState(); state != enumspb.NAMESPACE_STATE_REGISTERED {
-		f.add(Fail, "namespace", "use one that is in use: nothing can be started in it", "%s is %s", name, state)
+		f.add(Fail, "namespace", "use a registered namespace: Temporal starts no workflow in this one", "%s is %s", name, state)
 		return
 	}
 	f.add(OK, "namespace", "", "%s is registered", name)
@@ -72,8 +72,8 @@ func (f *findings) namespace(described *workflowservice.DescribeNamespaceRespons
 	if retention < shortRetention && !dev {
 		level = Warn
 	}
-	f.add(level, "retention", fmt.Sprintf("`temporal operator namespace update --namespace %s --retention 30d`: a run that has ended can be looked at and reset for that long", name),
-		"ended runs are kept for %s", daysText(retention))
+	f.add(level, "retention", fmt.Sprintf("`temporal operator namespace update --namespace %s --retention 30d`: you can inspect and reset a run until its retention ends", name),
+		"Temporal keeps ended runs for %s", daysText(retention))
 }
 
 // searchAttributes checks that the namespace has the search attributes of pawl's runs. If the list is forbidden, as on
@@ -91,13 +91,13 @@ func (f *findings) searchAttributes(ctx context.Context, c client.Client, namesp
 			held[alias] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 		}
 		if len(held) == 0 {
-			f.add(Warn, "search attributes", "ask who administers the namespace whether it has "+
-				strings.Join(attributeNames(), ", ")+": events are not started where one is missing",
-				"they may not be seen")
+			f.add(Warn, "search attributes", "ask the administrator of the namespace whether it has "+
+				strings.Join(attributeNames(), ", ")+": if one is missing, pawl starts no events",
+				"no permission to list them")
 			return
 		}
 	default:
-		f.add(Fail, "search attributes", "see Temporal's log", "%s", condition.TemporalSays(err))
+		f.add(Fail, "search attributes", "read Temporal's log", "%s", condition.TemporalSays(err))
 		return
 	}
 	var missing, other, create []string
@@ -112,11 +112,11 @@ func (f *findings) searchAttributes(ctx context.Context, c client.Client, namesp
 	}
 	switch {
 	case len(missing) > 0:
-		f.add(Fail, "search attributes", "start an ingress or a worker, which register them; where they may not: "+
+		f.add(Fail, "search attributes", "start an ingress or a worker, which registers them; if it has no permission, run "+
 			strings.Join(create, ", "),
-			"the namespace lacks %s: no event is started", strings.Join(missing, ", "))
+			"the namespace lacks %s: pawl starts no events", strings.Join(missing, ", "))
 	case len(other) > 0:
-		f.add(Fail, "search attributes", "remove it and make it as Keyword", "%s, and has to be Keyword",
+		f.add(Fail, "search attributes", "remove it and create it with the type Keyword", "%s, but must be Keyword",
 			strings.Join(other, ", "))
 	default:
 		f.add(OK, "search attributes", "", "%s are registered", strings.Join(attributeNames(), ", "))
@@ -136,7 +136,7 @@ func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 	for _, kind := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {
 		described, err := c.DescribeTaskQueue(ctx, queue, kind)
 		if err != nil {
-			f.add(Fail, "workers", "see Temporal's log", "%s", condition.TemporalSays(err))
+			f.add(Fail, "workers", "read Temporal's log", "%s", condition.TemporalSays(err))
 			return
 		}
 		polling := slices.DeleteFunc(described.GetPollers(), func(p *taskqueuepb.PollerInfo) bool {
@@ -146,7 +146,7 @@ func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 			builds[buildOf(p)] = append(builds[buildOf(p)], p.GetIdentity())
 		}
 		if len(polling) == 0 {
-			f.add(Fail, "workers", "start one: `pawl worker`, or `pawl ingress --worker`. Events are kept and started meanwhile, and run when one is there", "nobody works on the task queue %s", queue)
+			f.add(Fail, "workers", "start a worker: `pawl worker`, or `pawl ingress --worker`. pawl stores events meanwhile, and runs them when a worker polls", "no worker polls the task queue %s", queue)
 			return
 		}
 	}
@@ -158,7 +158,7 @@ func (f *findings) workers(ctx context.Context, c client.Client, queue string) {
 	if len(builds) > 1 {
 		level = Warn
 	}
-	f.add(level, "workers", "let a deployment end, or stop the old ones: two versions work on one queue", "%s",
+	f.add(level, "workers", "finish the deployment, or stop the old workers: workers of two versions poll the task queue", "%s",
 		strings.Join(told, "; "))
 }
 

@@ -63,7 +63,7 @@ console:
 		cmd.Env = append(plainEnv(), "SECRET="+secret, "OIDC="+s.provider.ClientSecret)
 	}, "--config", filepath.Join(w.dir, "pawl.yaml"), "--log-format", "json", "console")
 	p.awaitLog("console listens")
-	if role := p.awaitLog("the console has a database role of its own")["role"]; role != schematest.Console {
+	if role := p.awaitLog("the console has its own database role")["role"]; role != schematest.Console {
 		t.Errorf("the console works as %v", role)
 	}
 	return s

@@ -49,7 +49,7 @@ func TestDoctor_Temporal(t *testing.T) {
 		found := doctor.ExamineTemporal(t.Context(), r.Temporal, "default", queue, true)
 		return len(found) == 4 && !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level != doctor.OK })
 	})
-	if f := get(doctor.ExamineTemporal(t.Context(), r.Temporal, "default", queue, false), "retention"); f.Level != doctor.Warn || f.Found != "ended runs are kept for 24h0m0s" {
+	if f := get(doctor.ExamineTemporal(t.Context(), r.Temporal, "default", queue, false), "retention"); f.Level != doctor.Warn || f.Found != "Temporal keeps ended runs for 24h0m0s" {
 		t.Errorf("retention: %+v, want a finding", f)
 	}
 	if f := get(doctor.ExamineTemporal(t.Context(), r.Temporal, "default", "nobody", true), "workers"); f.Level != doctor.Fail || !strings.Contains(f.Do, "pawl worker") {
@@ -63,7 +63,7 @@ func TestDoctor_Temporal(t *testing.T) {
 	if f := get(found, "search attributes"); f.Level != doctor.Fail || !strings.Contains(f.Found, "PawlProvider, PawlType, PawlReceipt, PawlStatus") || !strings.Contains(f.Do, "search-attribute create --namespace "+bare+" --name PawlStatus --type Keyword") {
 		t.Errorf("no search attributes: %+v", f)
 	}
-	if f := get(found, "retention"); f.Level != doctor.OK || f.Found != "ended runs are kept for 30 days" {
+	if f := get(found, "retention"); f.Level != doctor.OK || f.Found != "Temporal keeps ended runs for 30 days" {
 		t.Errorf("retention: %+v", f)
 	}
 	found = doctor.ExamineTemporal(t.Context(), in("none"), "none", queue, false)

@@ -16,7 +16,7 @@ func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, l
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if !n.Config.Dev.Enabled {
-			_ = n.UntilDone(ctx, "see the console's database role", n.logRole) // it returns only when ctx has ended
+			_ = n.UntilDone(ctx, "check the database role of the console", n.logRole) // it returns only when ctx has ended
 		}
 		return nil
 	})
@@ -36,10 +36,10 @@ func (n *Node) logRole(ctx context.Context) error {
 	case err != nil:
 		return err
 	case confined:
-		n.log.InfoContext(ctx, "the console has a database role of its own", "role", role)
+		n.log.InfoContext(ctx, "the console has its own database role", "role", role)
 	default:
-		n.log.WarnContext(ctx, "the console's database role may do more than a console does: give it a role of its own, "+
-			"in a process of its own, with pawl migrate --console-role", "role", role)
+		n.log.WarnContext(ctx, "the database role of the console has more rights than a console needs: give the console its own role, "+
+			"in a separate process, with pawl migrate --console-role", "role", role)
 	}
 	return nil
 }

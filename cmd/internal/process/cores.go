@@ -21,7 +21,7 @@ func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (
 	}
 	if beside {
 		runtime.GOMAXPROCS(cores - 1)
-		n.log.InfoContext(ctx, "the database is on this machine: a core is left to it (GOMAXPROCS decides where it is set)", "cores", cores-1)
+		n.log.InfoContext(ctx, "the database is on this machine: pawl leaves one core to it, unless GOMAXPROCS is set", "cores", cores-1)
 	}
 	return beside
 }

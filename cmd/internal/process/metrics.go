@@ -44,8 +44,8 @@ func (e *exporter) observe() error {
 		gauges []gauge
 	}{
 		{e.readReceipts, []gauge{
-			{"pawl_receipts_open", "", "Receipts that are worked on or wait for a person, by status and mode, and whether money hangs on them."},
-			{"pawl_receipts_oldest", "s", "Time since the oldest receipt that is worked on or waits for a person came in, by the same; 0 if there is no such receipt."},
+			{"pawl_receipts_open", "", "Unfinished receipts, by status, mode, and whether their type involves money."},
+			{"pawl_receipts_oldest", "s", "Age of the oldest unfinished receipt, by the same labels; 0 if there is no such receipt."},
 			{"pawl_runs_compensated", "", "Runs that ended within the last hour by compensating their effects."},
 			{"pawl_scheduled_actions_oldest", "s", "How long the oldest scheduled action has waited for its run; 0 if nothing waits."},
 		}},
@@ -58,16 +58,16 @@ func (e *exporter) observe() error {
 			return err
 		}, []gauge{{"pawl_subscriptions_ignored", "", "Subscriptions with only products of plans.ignore, by mode; absent without any."}}},
 		{e.readTasks, []gauge{
-			{"pawl_tasks_open", "", "Open tasks for people, by kind and mode; nothing while none is."},
-			{"pawl_tasks_oldest", "s", "Since when the oldest of them is open."},
-			{"pawl_tasks_due", "s", "Time until the first of them is too late, below 0 afterwards; nothing where none is due."},
+			{"pawl_tasks_open", "", "Open tasks, by kind and mode; absent if no task is open."},
+			{"pawl_tasks_oldest", "s", "Age of the oldest open task, by kind and mode."},
+			{"pawl_tasks_due", "s", "Time until the first deadline of an open task, negative afterwards; absent if no task has a deadline."},
 		}},
 		{e.readSinks, []gauge{
 			{"pawl_sink_down", "s", "Time since a sink went down, by sink, with the reason; 0 if it is up."},
 			{"pawl_sink_in_flight", "", "Effects that are in flight to a sink from this process."},
 			{"pawl_sink_in_flight_max", "", "Maximum number of effects in flight to a sink from this process."},
 		}},
-		{e.readPauses, []gauge{{"pawl_paused", "s", "Since when a sink or a source is paused, by kind and name; nothing while none is."}}},
+		{e.readPauses, []gauge{{"pawl_paused", "s", "Time since a sink or a source was paused, by kind and name; absent without a pause."}}},
 		{func(ctx context.Context, set set) error {
 			doubtful, err := e.book.Uncertain(ctx)
 			set("pawl_effects_uncertain", float64(doubtful))
@@ -80,7 +80,7 @@ func (e *exporter) observe() error {
 			return err
 		}, []gauge{
 			{"pawl_undos_open", "", "Compensating effects that are not done."},
-			{"pawl_undos_oldest", "s", "Time since the first of them was tried; 0 if there is no such effect."},
+			{"pawl_undos_oldest", "s", "Time since the first attempt of the oldest compensating effect that is not done; 0 if there is no such effect."},
 		}},
 		{func(ctx context.Context, set set) error {
 			count, waits, err := e.events.Pending(ctx)
@@ -88,8 +88,8 @@ func (e *exporter) observe() error {
 			set("pawl_outbox_oldest_seconds", waits.Seconds())
 			return err
 		}, []gauge{
-			{"pawl_outbox_pending", "", "Internal events that some destination has not taken."},
-			{"pawl_outbox_oldest_seconds", "s", "Age of the internal event that has waited longest for some destination; 0 when none waits."},
+			{"pawl_outbox_pending", "", "Internal events that at least one destination has not accepted."},
+			{"pawl_outbox_oldest_seconds", "s", "Age of the oldest internal event that a destination has not accepted; 0 if no event waits."},
 		}},
 	} {
 		faults = append(faults, export(e.meter, f.read, f.gauges))
@@ -125,7 +125,7 @@ func measureCommits(meter metric.Meter) (func(groupcommit.Flushed), error) {
 
 func observePools(meter metric.Meter, pools map[string]*pgxpool.Pool) error {
 	waits, err := meter.Int64ObservableCounter("pawl_pool_waits",
-		metric.WithDescription("Times that something had to wait for a connection, by pool."))
+		metric.WithDescription("Waits for a connection, by pool."))
 	if err != nil {
 		return err
 	}

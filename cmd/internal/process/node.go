@@ -136,7 +136,7 @@ func (n *Node) Close() {
 	sending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := n.tracing.Shutdown(sending); err != nil {
-		n.log.Warn("spans are left out", "error", err)
+		n.log.Warn("spans are dropped", "error", err)
 	}
 }
 
@@ -146,7 +146,7 @@ func (n *Node) ready() error {
 	case n.stopping.Load():
 		return errors.New("it is being stopped")
 	case !n.fits.Load():
-		return errors.New("the database's schema has not been seen yet")
+		return errors.New("the version of the database's schema is not known yet")
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ const (
 // probeTemporal checks that Temporal responds. It does nothing if another first call is in progress; see reach.
 func (n *Node) probeTemporal(ctx context.Context) (note string, err error) {
 	if !n.reaching.TryLock() {
-		return "", errors.New("it has not answered yet")
+		return "", errors.New("no answer yet")
 	}
 	defer n.reaching.Unlock()
 	_, err = n.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
@@ -215,10 +215,10 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 	defer cancel()
 	conn, err := n.Pool.Acquire(ctx)
 	if advice := schema.PoolerAdvice(err); advice != "" {
-		return fmt.Errorf("the database (%s) takes no connection%s", n.Config.Database, advice)
+		return fmt.Errorf("the database (%s) accepts no connection%s", n.Config.Database, advice)
 	}
 	if err != nil {
-		n.log.WarnContext(ctx, "database is not there yet", "error", err)
+		n.log.WarnContext(ctx, "the database is not available yet", "error", err)
 		return nil
 	}
 	defer conn.Release()
@@ -231,7 +231,7 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 	}
 	// During a deployment, the previous version continues to work, and may be restarted.
 	if latest := schema.Latest(); version > latest {
-		n.log.WarnContext(ctx, "the database was migrated by a newer pawl: read its changes to decide whether this version may continue beside it",
+		n.log.WarnContext(ctx, "a newer version of pawl has migrated the database: read its changelog to decide whether this version may continue",
 			"database", version, "binary", latest)
 	}
 	if n.kind != Console { // the role of a console cannot write, and a console has no effects
@@ -288,7 +288,7 @@ func (n *Node) EnsureSearchAttributes(ctx context.Context) error {
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.OK:
 	case codes.PermissionDenied, codes.Unimplemented:
-		n.log.WarnContext(ctx, "may not see whether search attributes are registered; starts are refused where they are not",
+		n.log.WarnContext(ctx, "no permission to list search attributes; if one is missing, Temporal refuses to start workflows",
 			"search_attributes", slices.Sorted(maps.Keys(wanted)), "error", err)
 		return nil
 	default:

@@ -78,7 +78,7 @@ func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
 		if err := n.CheckSchema(t.Context()); err != nil || !n.fits.Load() {
 			t.Errorf("newer %t: CheckSchema() = %v, fits %t; want it to continue", newer, err, n.fits.Load())
 		}
-		if got := strings.Contains(log.String(), "migrated by a newer pawl"); got != newer {
+		if got := strings.Contains(log.String(), "a newer version of pawl has migrated"); got != newer {
 			t.Errorf("newer %t: the log is %q", newer, log.String())
 		}
 	}

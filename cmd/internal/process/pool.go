@@ -63,7 +63,7 @@ func ParseDSN(name, dsn string) (*pgxpool.Config, error) {
 	// If the password contains "@" and "/", pgx parses the rest of the password as the name of the database, which is
 	// shown in messages.
 	if err != nil || strings.Contains(options.ConnConfig.Database, "@") {
-		return nil, fmt.Errorf("database: %s is no Postgres DSN: write postgres://user:password@host:5432/database, with %%40 for @ and %%2F for / in the password", name)
+		return nil, fmt.Errorf("database: %s is not a Postgres DSN: write postgres://user:password@host:5432/database, with %%40 for @ and %%2F for / in the password", name)
 	}
 	return options, nil
 }
@@ -71,7 +71,7 @@ func ParseDSN(name, dsn string) (*pgxpool.Config, error) {
 // CheckSchemaVersion returns an error if the schema lacks migrations that this binary needs.
 func CheckSchemaVersion(version int) error {
 	if latest := schema.Latest(); version < latest {
-		return fmt.Errorf("the database's schema is at version %d and this pawl needs %d: run `pawl migrate`", version, latest)
+		return fmt.Errorf("the database's schema has version %d, but this version of pawl needs %d: run `pawl migrate`", version, latest)
 	}
 	return nil
 }

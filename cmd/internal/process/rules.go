@@ -58,7 +58,7 @@ func (m *fileRules) adopt(ctx context.Context) error {
 	}
 	if !m.config.Dev.Enabled {
 		if err := m.complete(ctx); err != nil && ctx.Err() == nil { // on an error, the worker uses the active rules
-			m.log.WarnContext(ctx, "cannot compare the file with the active billing rules: it stays proposed",
+			m.log.WarnContext(ctx, "cannot compare the rules in the file with the active billing rules: they stay proposed",
 				"error", err)
 		}
 		return nil
@@ -67,7 +67,7 @@ func (m *fileRules) adopt(ctx context.Context) error {
 	if err != nil || diff.To == diff.Active {
 		return err
 	}
-	return m.switchTo(ctx, diff, job.MostRate, "pawl dev", "a development world goes by its file")
+	return m.switchTo(ctx, diff, job.MostRate, "pawl dev", "pawl dev always uses the rules of its file")
 }
 
 // completing is how long a starting worker may take to compare its file with the active rules. No event runs during

@@ -79,7 +79,7 @@ func (n *Node) EnsureSchedules(ctx context.Context) error {
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.OK:
 	case codes.PermissionDenied, codes.Unimplemented:
-		n.log.WarnContext(ctx, "no permission to list schedules: compare accounts and find gaps by hand", "error",
+		n.log.WarnContext(ctx, "no permission to list schedules: run pawl reconcile and pawl events backfill yourself", "error",
 			err)
 		return nil
 	default:

@@ -41,7 +41,7 @@ func (n *Node) notifyRecovered(sink string) {
 // closed the breaker, or in the first process that noticed the end of the pause. If this process dies, the runs poll by
 // themselves. resume stops if the sink is down or paused again.
 func (n *Node) resume(ctx context.Context, sink string, gate *effect.Gate) {
-	n.log.InfoContext(ctx, "sink is back", "sink", sink)
+	n.log.InfoContext(ctx, "sink has recovered", "sink", sink)
 	pace := rate.NewLimiter(rate.Limit(n.Breaking.Back), 1)
 	// More than one pass is needed, because a run may start to wait during a pass in a process that does not know the
 	// new state yet. Several runs are signalled at once, because a busy Temporal takes too long for each.

@@ -48,12 +48,12 @@ func (e *exporter) observeStanding() error {
 		{"pawl_database_oldest_transaction", "s", "Age of the oldest transaction; 0 if there is no transaction."},
 		{"pawl_database_connections", "", "Open connections of the server."},
 		{"pawl_database_connections_max", "", "Maximum number of connections."},
-		{"pawl_database_standby_lag", "s", "How long the slowest standby takes to replay; nothing without one."},
+		{"pawl_database_standby_lag", "s", "Replay lag of the slowest standby; absent without a standby."},
 	}), export(e.meter, e.readSilent, []gauge{
-		{"pawl_source_silent", "s", "Time since the last delivery of a source that has fallen silent; nothing else."},
+		{"pawl_source_silent", "s", "Time since the last delivery of a silent source; absent for other sources."},
 	}), export(e.meter, e.readEndpoints, []gauge{
-		{"pawl_endpoint_finding", "s", "Since when an endpoint, as the provider knows it, is not as the source wants it, by kind."},
-		{"pawl_endpoint_checked", "s", "Time since an endpoint was checked; nothing for an unwatched endpoint."},
+		{"pawl_endpoint_finding", "s", "Time since an endpoint at the provider differs from its source, by kind."},
+		{"pawl_endpoint_checked", "s", "Time since the last check of an endpoint; absent if pawl does not check it."},
 	}), export(e.meter, e.readCountdowns, []gauge{
 		{"pawl_source_disable_progress_ratio", "", "Progress of a provider towards disabling a source, by consecutive 5xx answers; 1 means disabled."},
 	}), export(e.meter, e.readOwn, []gauge{

@@ -49,7 +49,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	repeat := func(pause time.Duration, work string, once func(context.Context) error) {
 		group.Go(func() error { n.every(ctx, pause, work, once); return nil })
 	}
-	repeat(time.Minute, "tell of due tasks", func(ctx context.Context) error {
+	repeat(time.Minute, "publish due tasks", func(ctx context.Context) error {
 		return billing.RemindOfTasks(ctx, n.Pool)
 	})
 	repeat(time.Hour, "trim the counts of requests", func(ctx context.Context) error {
@@ -164,7 +164,7 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 		case <-ctx.Done():
 			return nil
 		case err := <-refused:
-			return fmt.Errorf("the worker was refused, and stopped: %w", err)
+			return fmt.Errorf("Temporal refused the worker, which has stopped: %w", err)
 		}
 	})
 }
@@ -237,6 +237,6 @@ func register(w worker.Registry, activities []any) {
 // write fails, the run continues.
 func (n *Node) showRetrying(ctx context.Context, c effect.Call, reason string) {
 	if err := n.Receipts.TransitionAsOf(ctx, c.AsOf, c.ReceiptID, receipt.Retrying, reason, reason); err != nil {
-		n.log.WarnContext(ctx, "cannot show that an effect is retried", "receipt_id", c.ReceiptID, "error", err)
+		n.log.WarnContext(ctx, "cannot record that an effect is retried", "receipt_id", c.ReceiptID, "error", err)
 	}
 }

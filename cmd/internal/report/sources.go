@@ -138,7 +138,7 @@ func readTraffic(ctx context.Context, reports []Source, cfg *config.Config, db *
 		}
 		for _, s := range silent {
 			if s.Source == r.Name {
-				r.Silent = fmt.Sprintf("nothing since %s, where %d were to be expected", Day(s.Last), s.Expected)
+				r.Silent = fmt.Sprintf("nothing since %s; about %d deliveries were expected", Day(s.Last), s.Expected)
 			}
 		}
 		r.Ends = optional(ends[r.Name])
@@ -176,27 +176,27 @@ func secretOf(s config.Secret, all []config.Secret, used map[string]receipt.Secr
 	ended := !s.NotAfter.IsZero() && now.After(s.NotAfter)
 	switch {
 	case ended && !slices.ContainsFunc(all, func(other config.Secret) bool { return other.Active(now) }):
-		r.Verdict = "ended " + Day(s.NotAfter) +
-			", and no other is active: every delivery is refused until one is added"
+		r.Verdict = "expired on " + Day(s.NotAfter) +
+			", and no other secret is active: pawl refuses every delivery until you add one"
 	case ended:
-		r.SafeToRemove, r.Verdict = true, "safe to remove: its window ended "+Day(s.NotAfter)
+		r.SafeToRemove, r.Verdict = true, "safe to remove: it expired on "+Day(s.NotAfter)
 	case now.Before(s.NotBefore):
-		r.Verdict = "waits: its window begins " + Day(s.NotBefore)
+		r.Verdict = "not active yet: it becomes active on " + Day(s.NotBefore)
 	case everUsed && now.Sub(u.LastUsed) < unused:
 		r.Verdict = "in use"
 	case len(all) == 1:
-		r.Verdict = "keep: it is the only one"
+		r.Verdict = "keep: it is the only secret"
 	case successor == "":
 		r.Verdict = "keep: no other secret is in use"
 	case everUsed && s.ByPlace:
-		r.Verdict = "keep: it has no label of its own, so its uses may be those of one that stood in its place"
+		r.Verdict = "keep: it has no label, so the recorded uses may belong to an earlier secret at this position"
 	case everUsed:
 		r.SafeToRemove, r.Verdict = true,
-			fmt.Sprintf("safe to remove: not used since %s, and %s is", Day(u.LastUsed), successor)
+			fmt.Sprintf("safe to remove: not used since %s, and %s is in use", Day(u.LastUsed), successor)
 	default:
 		// It may be the next secret, which the provider does not use yet. pawl does not know since when it is
 		// configured.
-		r.Verdict = "never used: keep it if the provider is about to sign with it"
+		r.Verdict = "never used: keep it if the provider will sign with it"
 	}
 	return r
 }
