@@ -53,7 +53,7 @@ func (s *Source) checkAccounts(c *checker, key string) {
 		switch {
 		case c.cfg.mappedOtherwise(*s, theirs):
 			c.bad(at, "another source of the same mode maps it to another account",
-				"map it to one account of yours")
+				"map it to one of your accounts")
 		case strings.TrimSpace(ours) == "":
 			c.bad(at, "has no account", "write the ID of your account, or remove it")
 		case !IsAccount(ours):

@@ -103,8 +103,8 @@ func (c *checker) listenersDiffer() {
 	for i, l := range listeners {
 		for _, other := range listeners[:i] {
 			if collide(l.addr, other.addr) {
-				c.bad(l.key, fmt.Sprintf("%s takes the port of %s (%s)", l.addr, other.key, other.addr),
-					"give each listener a port of its own")
+				c.bad(l.key, fmt.Sprintf("%s uses the same port as %s (%s)", l.addr, other.key, other.addr),
+					"give each listener a different port")
 			}
 		}
 	}
@@ -142,7 +142,7 @@ const largestBody = BodiesAtOnce / 2
 // retry it forever.
 func (b Bytes) check(c *checker, key string) {
 	if b > largestBody {
-		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies together get %d MiB", largestBody>>20,
+		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies in memory share %d MiB", largestBody>>20,
 			BodiesAtOnce>>20), fmt.Sprintf("write %dMiB or less", largestBody>>20))
 	}
 }

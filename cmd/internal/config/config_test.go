@@ -189,7 +189,7 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ name, from, to, key, says string }{
 		{"unknown key", "provider: stripe", "provider: stripe\n    tolerence: 5m", "sources.stripe.tolerence", `did you mean "tolerance"?`},
-		{"no secrets", "    secrets:\n      - value: env:STRIPE\n", "", "sources.stripe.secrets", "nothing could be verified"},
+		{"no secrets", "    secrets:\n      - value: env:STRIPE\n", "", "sources.stripe.secrets", "cannot verify its deliveries"},
 		{"internal event that is none", "sinks:\n", "destinations: {crm: {url: 'https://crm.test', events: [access.changed, billing.invoice.payed]}}\nsinks:\n", "destinations.crm.events[1]", `"billing.invoice.payed" is not an event of pawl`},
 		{"noun without a verb", "sinks:\n", "destinations: {crm: {url: 'https://crm.test', events: [billing.invoice]}}\nsinks:\n", "destinations.crm.events[0]", "billing.*"},
 		{"list for mapping", "sinks:\n", "destinations: {crm: {url: 'https://crm.test', events: access.changed}}\nsinks:\n", "destinations.crm.events", "not a list"},

@@ -16,7 +16,7 @@ func (c *checker) day() {
 	d := c.cfg.Dev.Day
 	switch {
 	case d != day && !c.cfg.Dev.Enabled:
-		c.bad("dev.day", "is only for pawl dev: everywhere else a day has 24 hours", "remove it")
+		c.bad("dev.day", "is only for pawl dev", "remove it")
 	case d < shortestDay || d > day:
 		c.bad("dev.day", fmt.Sprintf("%s is not between %s and 24h", d, shortestDay),
 			"write the length of a day, such as 2s")

@@ -41,7 +41,7 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, key string) {
 	}
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		d.fault(key, line, "anchors and aliases are not supported", "repeat the value")
+		d.fault(key, line, "anchors and aliases are not supported", "write the value again instead")
 		return
 	}
 	if a, ok := v.Addr().Interface().(*Accounts); ok {

@@ -101,7 +101,7 @@ func decoded(secret Ref) []byte {
 
 func (d *Destination) check(c *checker, key string) {
 	if !sourceName.MatchString(strings.TrimPrefix(key, "destinations.")) {
-		c.bad(key, "is not a valid name of a destination",
+		c.bad(key, "is not a valid destination name",
 			"use lower-case letters, digits, - and _: it is part of ledger keys")
 	}
 	d.Retries.check(c, key, 0)

@@ -15,7 +15,7 @@ import (
 // serves plain HTTP, so an https public URL implies a proxy. In dev, no connection leaves the machine.
 func (c *checker) exposed() {
 	if strings.HasPrefix(c.cfg.Ingress.PublicURL, "https:") && len(c.cfg.Ingress.Limits.TrustedProxies) == 0 {
-		c.warn("ingress.limits.trusted_proxies", "is empty, but ingress.public_url is https, so a proxy terminates TLS: all forwarded requests count as one sender",
+		c.warn("ingress.limits.trusted_proxies", "is empty, but ingress.public_url is https, so a proxy terminates TLS: all requests through the proxy count as one sender",
 			"write the proxy's network")
 	}
 	if c.cfg.Dev.Enabled {
@@ -140,10 +140,10 @@ func (c *checker) twoPeople() {
 	switch {
 	case !c.cfg.Policy.FourEyes:
 	case ways > 1:
-		c.warn("policy.four_eyes", "needs exactly one way to sign in: with two of them, one person counts as two",
+		c.warn("policy.four_eyes", "needs exactly one sign-in method: with two methods, one person can act as two people",
 			"keep one of console.users, console.oidc and console.proxy")
 	case ways == 0:
-		c.warn("policy.four_eyes", "needs people who can sign in to the console, but no way to sign in is configured",
+		c.warn("policy.four_eyes", "needs people who can sign in to the console, but no sign-in method is configured",
 			"write console.oidc, console.proxy or console.users")
 	}
 }

@@ -119,8 +119,8 @@ func (s *NotifySink) check(c *checker, key string) {
 func (n *Notify) check(c *checker, _ string) {
 	n.Heartbeat.checkURL(c, "notify.heartbeat")
 	if v := n.Heartbeat.Value(); v != "" && !strings.Contains(v, "{process}") {
-		c.warn("notify.heartbeat", "has no {process}: while one process calls it, the failure of the other goes unnoticed",
-			"write {process} into the URL, and monitor both ingress and worker")
+		c.warn("notify.heartbeat", "does not contain {process}: while one process calls the URL, the monitoring service cannot detect that the other has failed",
+			"add {process} to the URL, and monitor the URLs of ingress and worker")
 	}
 }
 

@@ -64,7 +64,7 @@ func (p *Plans) check(c *checker, _ string) {
 		case price.Plan == "" && len(price.Adds) == 0:
 			c.bad(key, "has no plan and no features", "write a plan, or {adds: [FEATURE]}")
 		case price.Plan == "" && price.Seats != "":
-			c.bad(key+".seats", "belongs to a price without a plan, which has no seats", "remove it")
+			c.bad(key+".seats", "is not allowed for a price without a plan, which has no seats", "remove it")
 		case price.Plan != "":
 			known(key, price.Plan)
 		}

@@ -94,10 +94,10 @@ func (c *Config) Watches(source string) bool {
 // the rule of two people.
 func (p *Policy) check(c *checker, _ string) {
 	if every := p.Reconcile; every%day != 0 {
-		c.bad("policy.reconcile", "is not in whole days", "write 7d, or 0s for never")
+		c.bad("policy.reconcile", "is not a number of whole days", "write 7d, or 0s for never")
 	}
 	if p.FourEyes && p.OnWorkflowCancel == "compensate" {
-		c.bad("policy.on_workflow_cancel", "lets one person compensate live money with a click in Temporal, but policy.four_eyes requires two people",
+		c.bad("policy.on_workflow_cancel", "lets one person compensate live money by a cancellation in Temporal, but policy.four_eyes requires two people",
 			"write park")
 	}
 	steps := p.Dunning

@@ -107,7 +107,7 @@ func (c *checker) hold(v reflect.Value, key string, tag reflect.StructTag) {
 	case least != "" && v.Int() < 0:
 		fault(fmt.Sprintf("is %v, which is negative", v), "write a positive value, or leave it out")
 	case least != "" && v.Int() < bound(v.Type(), least):
-		fault(fmt.Sprintf("is %v", v), "write more, or leave it out")
+		fault(fmt.Sprintf("is %v, less than %s", v, least), fmt.Sprintf("write %s or more, or leave it out", least))
 	}
 	switch tag.Get("form") {
 	case "url":

@@ -39,7 +39,7 @@ func (s *MailServer) check(c *checker, key string) {
 		c.bad(key+".address", "is missing", "write the SMTP server's host:port")
 	} else if host, port, err := net.SplitHostPort(s.Address); err == nil && (host == "" || port == "0") {
 		// The address is dialled, not listened on. Without a host, no certificate could be verified.
-		c.bad(key+".address", fmt.Sprintf("%q names no host and port to dial", s.Address),
+		c.bad(key+".address", fmt.Sprintf("%q has no host or no port", s.Address),
 			"write the SMTP server's host:port")
 	}
 	if s.From == "" {

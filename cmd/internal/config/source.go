@@ -30,7 +30,7 @@ func (s *Source) check(c *checker, key string) {
 	provider, known := c.providers[s.Provider]
 	switch {
 	case s.Provider == "":
-		c.bad(key+".provider", "is missing", "name one of "+strings.Join(slices.Sorted(maps.Keys(c.providers)), ", "))
+		c.bad(key+".provider", "is missing", "write one of "+strings.Join(slices.Sorted(maps.Keys(c.providers)), ", "))
 	case len(c.providers) > 0 && !known:
 		c.bad(key+".provider", fmt.Sprintf("%q is not a known provider", s.Provider), suggest(s.Provider, c.providers))
 	}
@@ -40,8 +40,8 @@ func (s *Source) check(c *checker, key string) {
 			"write live or test, with one source per mode")
 	}
 	if _, ok := s.Options[webhook.AllowShortSecrets]; ok && !c.cfg.Dev.Enabled {
-		c.bad(key+".options."+webhook.AllowShortSecrets, "is for dev only",
-			fmt.Sprintf("remove it and use a secret of at least %d bytes", webhook.MinSecret))
+		c.bad(key+".options."+webhook.AllowShortSecrets, "is only for development",
+			fmt.Sprintf("remove it, and use a secret of at least %d bytes", webhook.MinSecret))
 	}
 	if !correlation.MatchString(s.Correlation) {
 		c.bad(key+".correlation", fmt.Sprintf("%q is neither a header nor a JSON pointer", s.Correlation),
@@ -52,7 +52,7 @@ func (s *Source) check(c *checker, key string) {
 		c.options(key+".options", s.Options, provider)
 	}
 	if len(s.Secrets) == 0 && !provider.Contract.SecretOptional {
-		c.bad(key+".secrets", "the source has no secret, so nothing could be verified",
+		c.bad(key+".secrets", "the source has no secret, so pawl cannot verify its deliveries",
 			"add one: secrets: [{value: env:NAME}]")
 	}
 	c.secrets(key+".secrets", s.Secrets, cmp.Or(provider.Contract.MinSecret, webhook.MinSecret))
@@ -78,7 +78,7 @@ func KeyRights() string {
 // is more than pawl needs.
 func (s *Source) checkAPI(c *checker, key string) {
 	if s.Provider != billing && (s.APIKey.from != "" || s.APIURL != "") {
-		c.bad(key+".api_key", "is for provider "+billing+" only", "remove api_key and api_url")
+		c.bad(key+".api_key", "is only for sources of provider "+billing, "remove api_key and api_url")
 		return
 	}
 	if s.APIKey.from == "" {
@@ -94,8 +94,8 @@ func (s *Source) checkAPI(c *checker, key string) {
 			"create a restricted key with read permission for "+KeyRights()+": rk_…")
 	case s.Mode == webhook.Live && strings.HasPrefix(value[2:], "_test_"), s.Mode == webhook.Test &&
 		strings.HasPrefix(value[2:], "_live_"):
-		c.bad(key+".api_key", fmt.Sprintf("is a key of the other mode: the source is %s", s.Mode),
-			"use the key of the source's mode")
+		c.bad(key+".api_key", fmt.Sprintf("is a key of the other mode: the source has mode %s", s.Mode),
+			"use a key of the same mode as the source")
 	case strings.HasPrefix(value, "sk_"):
 		c.warn(key+".api_key", "is a secret key with all permissions",
 			"create a restricted key with read permissions: rk_…")
@@ -163,12 +163,12 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 		s, at := &secrets[i], fmt.Sprintf("%s[%d]", key, i)
 		if first, ok := labels[s.Label]; ok {
 			c.bad(at+".label", fmt.Sprintf("%q is also the label of secrets[%d]", s.Label, first),
-				"give each secret a label of its own")
+				"give each secret a different label")
 		}
 		labels[s.Label] = i
 		if !s.NotBefore.IsZero() && !s.NotAfter.IsZero() && !s.NotBefore.Before(s.NotAfter) {
 			c.bad(at+".not_after", "is not later than not_before",
-				"the secret would never be active; correct one of them")
+				"correct one of them: the secret would never be active")
 		}
 		if s.Value.from == "" {
 			c.bad(at+".value", "is missing", fixRef)
@@ -181,7 +181,7 @@ func (c *checker) secrets(key string, secrets []Secret, least int) {
 		c.standIn(at+".value", []byte(s.Value.Value()))
 		if n < least && !c.cfg.Dev.Enabled {
 			c.bad(at+".value", fmt.Sprintf("the secret has %d bytes", n),
-				fmt.Sprintf("use one of at least %d, such as the provider generates", least))
+				fmt.Sprintf("use a secret of at least %d bytes, such as the provider generates", least))
 		}
 	}
 	c.activeSecret(key, secrets)
@@ -230,8 +230,8 @@ func (c *checker) sharedSecrets() {
 			case value == "":
 			case held && first != name:
 				c.warn(fmt.Sprintf("sources.%s.secrets[%d].value", name, i),
-					fmt.Sprintf("is also a secret of sources.%s: a delivery to one of them could be repeated to the other and would run again", first),
-					"give each sender a secret of its own")
+					fmt.Sprintf("is also a secret of sources.%s: an attacker could repeat a delivery to one source at the other, and it would run again", first),
+					"give each sender a different secret")
 			case !held:
 				holder[value] = name
 			}

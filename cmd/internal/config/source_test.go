@@ -20,7 +20,7 @@ func TestLoad_APIKey_Faults(t *testing.T) {
 		"a signing secret":    {"stripe", "api_key: env:WHSEC", "not a key of Stripe's API", ""},
 		"none there":          {"stripe", "api_key: env:NONE", "NONE is not set", ""},
 		"in the file":         {"stripe", "api_key: rk_live_0123456789", "must not be written into this file", ""},
-		"another provider's":  {"github", "api_key: env:LIVE", "is for provider stripe only", ""},
+		"another provider's":  {"github", "api_key: env:LIVE", "is only for sources of provider stripe", ""},
 		"a URL and no key":    {"stripe", "api_url: \"http://127.0.0.1:1\"", "has no effect without api_key", ""},
 		"no URL":              {"stripe", "api_key: env:LIVE, api_url: stripe", "not an http or https URL", ""},
 		"more than they take": {"stripe", "api_key: env:LIVE, api_rate_limit: 1000", "not between 1 and 100", ""},

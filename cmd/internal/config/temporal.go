@@ -36,7 +36,7 @@ func (t *Temporal) check(c *checker, _ string) {
 		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
-		c.bad("temporal.config_file", fmt.Sprintf("the file %s cannot be read: %v", t.ConfigFile, err), "correct the path, or leave it out for the SDK's default place and TEMPORAL_* variables")
+		c.bad("temporal.config_file", fmt.Sprintf("the file %s cannot be read: %v", t.ConfigFile, err), "correct the path, or remove it to use the SDK's default file and the TEMPORAL_* variables")
 	}
 }
 
