@@ -60,7 +60,7 @@ func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	const made = "Ibxx_5AKakO-3qeNVR61Dw" // from the tests of Square's SDK
 	for secret, short := range map[string]int{made: 1, made[1:]: 3} {
 		r := s.With("SECRET", secret).Pawl(t, "config", "check")
-		if n := strings.Count(r.Out, " bytes"); n != short || !strings.Contains(r.Out, "sources.slack.secrets[0].value") {
+		if n := strings.Count(r.Out, "the secret has "); n != short || !strings.Contains(r.Out, "sources.slack.secrets[0].value") {
 			t.Errorf("a secret of %d bytes: %d sources report it as too short, want %d:\n%s", len(secret), n, short, r.Out)
 		}
 	}

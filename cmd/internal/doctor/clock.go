@@ -73,7 +73,8 @@ func (f *findings) skew(check string, theirs, begin time.Time, took, most time.D
 	difference := "the clock of this host is " + skew.Abs().Round(time.Second).String() + " " + word + " it"
 	switch {
 	case off > most:
-		f.add(Fail, check, do+", and pawl refuses a delivery if the difference exceeds "+most.String(), "%s", difference)
+		f.add(Fail, check, do+", and pawl refuses a delivery if the difference exceeds "+most.String(), "%s",
+			difference)
 	case off > warnSkew:
 		f.add(Warn, check, do, "%s", difference)
 	default:

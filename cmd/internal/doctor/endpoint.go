@@ -51,7 +51,8 @@ func (d *Doctor) endpoint(name string) func(context.Context, *findings) error {
 		}
 		switch {
 		case seen.OffUntil != nil && time.Since(*seen.OffUntil) < stripe.EventsKept:
-			f.add(OK, name, "", "the endpoint was disabled until %s: %s lists the missing events", seen.OffUntil.Format(time.RFC3339),
+			f.add(OK, name, "", "the endpoint was disabled until %s: %s lists the missing events",
+				seen.OffUntil.Format(time.RFC3339),
 				command)
 		case len(found) == 0:
 			f.add(OK, name, "", "the endpoint at Stripe matches the source")

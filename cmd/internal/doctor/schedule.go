@@ -26,7 +26,8 @@ func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 		name := strings.TrimPrefix(id, d.Config.Temporal.TaskQueue+":")
 		i := slices.IndexFunc(held, func(s condition.Schedule) bool { return s.Name == name })
 		if i < 0 {
-			f.add(Warn, name, "start a worker with this configuration, which creates the schedule", "schedule %s does not exist", id)
+			f.add(Warn, name, "start a worker with this configuration, which creates the schedule",
+				"schedule %s does not exist", id)
 			continue
 		}
 		switch s := held[i]; {

@@ -63,7 +63,8 @@ func ExamineTemporal(ctx context.Context, c client.Client, namespace, queue stri
 func (f *findings) namespace(described *workflowservice.DescribeNamespaceResponse, dev bool) {
 	name := described.GetNamespaceInfo().GetName()
 	if state := described.GetNamespaceInfo().GetState(); state != enumspb.NAMESPACE_STATE_REGISTERED {
-		f.add(Fail, "namespace", "use a registered namespace: Temporal starts no workflow in this one", "%s is %s", name, state)
+		f.add(Fail, "namespace", "use a registered namespace: Temporal starts no workflow in this one", "%s is %s",
+			name, state)
 		return
 	}
 	f.add(OK, "namespace", "", "%s is registered", name)
