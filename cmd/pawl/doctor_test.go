@@ -134,8 +134,8 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 		found string
 	}{
 		"the same":   {0, doctor.OK, "the clocks agree"},
-		"a minute":   {time.Minute, doctor.Warn, "this host is 1m0s behind it"},
-		"ten behind": {-10 * time.Minute, doctor.Fail, "this host is 10m0s ahead of it"},
+		"a minute":   {time.Minute, doctor.Warn, "the clock of this host is 1m0s behind it"},
+		"ten behind": {-10 * time.Minute, doctor.Fail, "the clock of this host is 10m0s ahead of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
