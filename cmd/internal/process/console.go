@@ -16,7 +16,8 @@ func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, l
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if !n.Config.Dev.Enabled {
-			_ = n.UntilDone(ctx, "check the database role of the console", n.logRole) // it returns only when ctx has ended
+			// it returns only when ctx has ended
+			_ = n.UntilDone(ctx, "check the database role of the console", n.logRole)
 		}
 		return nil
 	})
