@@ -139,7 +139,7 @@ func TestDecide_TwoPersons_Accepted(t *testing.T) {
 	if first.Pending == nil || len(listed.Items) != 1 || listed.Items[0].ID != first.Pending.ID {
 		t.Errorf("ada: %+v, listed %+v", first, listed)
 	}
-	if p := want[Problem](t, approve("finance", "", "Name", "bob"), http.StatusConflict); !strings.Contains(p.Detail, "confirm that decision (pending "+first.Pending.ID) {
+	if p := want[Problem](t, approve("finance", "", "Name", "bob"), http.StatusConflict); !strings.Contains(p.Detail, "confirm it (pending "+first.Pending.ID) {
 		t.Errorf("bob, who confirms nothing: %+v", p)
 	}
 	// An idempotency key belongs to one person: bob's is another one.

@@ -163,7 +163,7 @@ func TestTasks_ListAndClose(t *testing.T) {
 	}{
 		{[]string{"sub_1"}, command.ExitUsage, "--reason"},
 		{[]string{"sub_1", "--reason", "called"}, command.ExitFailed, "--kind onboarding --mode live, --kind onboarding --mode test"},
-		{[]string{"in_1", "--reason", "seen"}, command.ExitFailed, "is reviewed by its event evt_1"},
+		{[]string{"in_1", "--reason", "seen"}, command.ExitFailed, "belongs to the review of event evt_1"},
 		{[]string{"sub_1", "--mode", "live", "--reason", "called", "--request-id", "one"}, 0, ""},
 		{[]string{"sub_1", "--mode", "live", "--reason", "called", "--request-id", "one"}, 0, ""},
 		{[]string{"sub_1", "--mode", "test", "--reason", "called", "--request-id", "one"}, command.ExitFailed, "the request ID one belongs to close-task of sub_1"},
@@ -174,7 +174,7 @@ func TestTasks_ListAndClose(t *testing.T) {
 			t.Errorf("%v: exit %d, %q; want %d and %q", tt.args, r.Code, r.Err, tt.code, tt.says)
 		}
 	}
-	if r := s.Pawl(t, "tasks", "close", "sub_1", "--mode", "live", "--reason", "called", "--request-id", "one"); r.Code != 0 || !strings.Contains(r.Out, "this close-task of sub_1 was decided before, by uid:") {
+	if r := s.Pawl(t, "tasks", "close", "sub_1", "--mode", "live", "--reason", "called", "--request-id", "one"); r.Code != 0 || !strings.Contains(r.Out, "close-task of sub_1 was already decided, by uid:") {
 		t.Errorf("repeated: exit %d, %s%s", r.Code, r.Out, r.Err)
 	}
 	var state, actor string
@@ -210,8 +210,8 @@ func TestTasks_Close_ManyOfACause(t *testing.T) {
 		{append(of, "--reason", "x"), command.ExitFailed, "close 2 tasks of kind unknown_price. To continue, type their number"},
 		{append(of, "--dry-run"), 0, "would close 2 tasks; nothing was done"},
 		// Temporal is not available: the job is created, and waits for its start.
-		{append(of, "--reason", "not ours", "--yes", "--request-id", "x"), command.ExitFailed, "the job x is made, and Temporal did not take its run"},
-		{append(of, "--reason", "not ours", "--request-id", "x"), command.ExitFailed, "the job x is made, and Temporal did not take its run"},
+		{append(of, "--reason", "not ours", "--yes", "--request-id", "x"), command.ExitFailed, "the job x is stored, but Temporal did not start its run"},
+		{append(of, "--reason", "not ours", "--request-id", "x"), command.ExitFailed, "the job x is stored, but Temporal did not start its run"},
 		{append(of, "--account", "acme", "--reason", "not ours", "--request-id", "x"), command.ExitFailed, "the request ID x belongs to start-job of x"},
 	} {
 		if r := s.Pawl(t, append([]string{"tasks", "close"}, tt.args...)...); r.Code != tt.code || !strings.Contains(r.Out+r.Err, tt.says) {
@@ -240,7 +240,7 @@ func TestTasks_TakeNoteShow(t *testing.T) {
 		says string
 	}{
 		{[]string{"take", "dp_1", "--as", "ann", "--reason", "on call"}, 0, "dispute of dp_1 (live) is taken by uid:"},
-		{[]string{"take", "dp_1", "--as", "ann", "--reason", "on call"}, command.ExitFailed, "is taken by uid:"},
+		{[]string{"take", "dp_1", "--as", "ann", "--reason", "on call"}, command.ExitFailed, "is already assigned to uid:"},
 		{[]string{"note", "dp_1", "--as", "ann", "--reason", "asked for the delivery note"}, 0, "is noted"},
 		{[]string{"note", "dp_1"}, command.ExitUsage, "--reason"},
 		{[]string{"take", "dp_1", "--as", "bob", "--reason", "ann is away"}, 0, "bob"},
@@ -297,11 +297,11 @@ func TestAccounts_HoldAndRelease(t *testing.T) {
 		}
 	}
 	for _, step := range []struct{ name, request, says, held string }{
-		{"hold", "one", "acme may use nothing; its workspace follows", "true suspended"},
-		{"hold", "one", " ada; nothing was decided now: acme may use nothing", "true suspended"},
+		{"hold", "one", "acme may use nothing; pawl updates its workspace", "true suspended"},
+		{"hold", "one", " ada; this request changed nothing: acme may use nothing", "true suspended"},
 		{"release", "one", "request ID one belongs to hold-account of acme", "true suspended"},
-		{"release", "two", "acme may use pro; its workspace follows", "false active"},
-		{"hold", "one", " ada; nothing was decided now: acme may use pro", "false active"},
+		{"release", "two", "acme may use pro; pawl updates its workspace", "false active"},
+		{"hold", "one", " ada; this request changed nothing: acme may use pro", "false active"},
 	} {
 		r := s.Pawl(t, "accounts", step.name, "acme", "--as", "ada", "--reason", "cards reported as stolen", "--request-id", step.request)
 		if refused := strings.HasPrefix(step.says, "request ID"); (r.Code == command.ExitFailed) != refused || !strings.Contains(r.Out+r.Err, step.says) {
@@ -377,8 +377,8 @@ func TestRebuild_CheckAndApply(t *testing.T) {
 		{[]string{"--apply", "acme", "--reason", "x"}, command.ExitUsage, "--mode live or --mode test"},
 		{[]string{"--apply", "acme", "--mode", "live"}, command.ExitUsage, "--reason"},
 		{[]string{"--apply", "acme", "--mode", "live", "--dry-run"}, command.ExitFailed, ""},
-		{[]string{"--apply", "acme", "--mode", "test", "--dry-run"}, command.ExitFailed, `no account "acme" of mode test`},
-		{[]string{"--apply", "nobody", "--mode", "live", "--reason", "x"}, command.ExitFailed, `no account "nobody" of mode live`},
+		{[]string{"--apply", "acme", "--mode", "test", "--dry-run"}, command.ExitFailed, `no account "acme" in mode test`},
+		{[]string{"--apply", "nobody", "--mode", "live", "--reason", "x"}, command.ExitFailed, `no account "nobody" in mode live`},
 	} {
 		r := s.Pawl(t, append([]string{"rebuild"}, tt.args...)...)
 		if r.Code != tt.code || !strings.Contains(r.Err, tt.says) {

@@ -214,9 +214,9 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	}
 	for id, says := range map[string]string{
 		tampered.ID:                            "no_matching_signature",
-		truncated.ID:                           fmt.Sprintf("only the first %d bytes of its body were read", len(body)),
-		unread.ID:                              "its body was not read",
-		cut.ID:                                 fmt.Sprintf("only %d of its %d bytes were kept", len(body), len(body)+9),
+		truncated.ID:                           fmt.Sprintf("pawl read only the first %d bytes of its body", len(body)),
+		unread.ID:                              "pawl did not read its body",
+		cut.ID:                                 fmt.Sprintf("pawl stored only %d of its %d bytes", len(body), len(body)+9),
 		late.ID:                                "timestamp_too_old",
 		gone.ID:                                "not configured any more",
 		unsigned.ID:                            "missing_header: header Stripe-Signature is missing\n", // once

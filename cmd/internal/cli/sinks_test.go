@@ -114,16 +114,16 @@ destinations:
 	}{
 		{"sources pause billing", 2, "needs --reason", ""},
 		{"sources pause billing --reason x --dry-run", 0, "would be done: it affects billing; 0 events wait now", ""},
-		{"sources pause nosuch --reason x", 1, `there is no source "nosuch": write one of billing`, ""},
-		{"sinks pause destinations:nosuch --reason x", 1, `there is no sink "destinations:nosuch": write one of workspaces, finance, email, destinations:crm`, ""},
+		{"sources pause nosuch --reason x", 1, `unknown source "nosuch": write one of billing`, ""},
+		{"sinks pause destinations:nosuch --reason x", 1, `unknown sink "destinations:nosuch": write one of workspaces, finance, email, destinations:crm`, ""},
 		{"sources resume billing --reason x", 1, "billing is not paused", ""},
 		{"sources pause billing --as ada --reason plans --request-id one", 0, "billing is paused; 0 events wait now", "billing by ada: plans"},
-		{"sources pause billing --as ada --reason plans --request-id one", 0, "was decided before, by uid:", "billing by ada: plans"},
+		{"sources pause billing --as ada --reason plans --request-id one", 0, "was already decided, by uid:", "billing by ada: plans"},
 		{"sources pause billing --as eve --reason other", 1, "billing is paused since ", "billing by ada: plans"},
 		{"sinks pause destinations:crm --as ada --reason moves", 0, "destinations:crm is paused; 0 runs wait now", "destinations:crm by ada: moves, billing by ada: plans"},
 		{"sources resume billing --as eve --reason mended", 0, "billing is resumed", "destinations:crm by ada: moves"},
 		{"sinks resume destinations:crm --as eve --reason moved", 0, "destinations:crm is resumed", ""},
-		{"sources resume gone --reason x", 1, `there is no source "gone"`, ""},
+		{"sources resume gone --reason x", 1, `unknown source "gone"`, ""},
 	} {
 		got := s.Pawl(t, strings.Fields(tt.args)...)
 		if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.says) {

@@ -67,8 +67,8 @@ func TestEvents_RunApproveReject(t *testing.T) {
 		t.Errorf("rejected as %q (%v), and printed %q first", reason, err, r.Err)
 	}
 	for id, says := range map[string]string{
-		"evt_mode~s": "must not send it", "evt_account": "must not send it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
-		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # a running ingress starts the run", "evt_none": "no event", "evt_price": "plans.prices maps prices to plans), and source s relays to nobody",
+		"evt_mode~s": "which does not accept it", "evt_account": "which does not accept it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
+		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # a running ingress starts the run", "evt_none": "no event", "evt_price": "plans.prices maps prices to plans), and source s has no destination",
 	} {
 		if r := s.Pawl(t, "events", "start", id, "--reason", "x"); r.Code != 1 || !strings.Contains(r.Err, says) {
 			t.Errorf("%s: exit %d, %s; want %q in the output", id, r.Code, r.Err, says)
@@ -178,7 +178,7 @@ func TestBulk_Confirmation(t *testing.T) {
 				t.Errorf("asks: %t, want %t: %s", asks, tt.asks, r.Err)
 			}
 			// Temporal is not available: the confirmed job is created, and waits for its start.
-			if made := strings.Contains(r.Err, "the job x is made, and Temporal did not take its run"); made != tt.makes || r.Code != command.ExitFailed {
+			if made := strings.Contains(r.Err, "the job x is stored, but Temporal did not start its run"); made != tt.makes || r.Code != command.ExitFailed {
 				t.Errorf("exit %d, makes %t, want %t: %s", r.Code, made, tt.makes, r.Err)
 			}
 			if refused := strings.Contains(r.Err, "not confirmed, nothing was done"); refused != (tt.asks && !tt.makes) {
@@ -199,17 +199,17 @@ func TestBulk_UsageErrors(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
 	for want, args := range map[string][]string{
-		"takes either one ID or a filter":                                 {"retry", "evt_1", "--status", "dead", "--reason", "x"},
-		"events retry needs one ID, or --status for many":                 {"retry", "--reason", "x"},
-		"--status: retry acts on events":                                  {"retry", "--reason-code", "effect_failed", "--reason", "x"},
-		"--status: skip acts on events that are dead or needs_review":     {"skip", "--status", "processed", "--reason", "x"},
-		"--status: run acts on events that are ignored or":                {"start", "--status", "processed", "--reason", "x"},
-		"--status: replay acts on events that are processed or":           {"replay", "--status", "ignored", "--reason", "x"},
-		"--rate: write a number of events a second":                       {"retry", "--status", "dead", "--rate", "1000", "--reason", "x"},
-		"\"soon\" is not a time":                                          {"retry", "--status", "dead", "--since", "soon", "--reason", "x"},
-		"--request-id: the request ID of a job has at most 60 characters": {"retry", "--status", "dead", "--request-id", "a b", "--reason", "x"},
-		"events retry needs --reason REASON":                              {"retry", "--status", "dead"},
-		"unknown flag: --status":                                          {"compensate", "--status", "dead", "--reason", "x"},
+		"takes either one ID or a filter":                                     {"retry", "evt_1", "--status", "dead", "--reason", "x"},
+		"events retry needs one ID, or --status for many":                     {"retry", "--reason", "x"},
+		"--status: retry is possible for events":                              {"retry", "--reason-code", "effect_failed", "--reason", "x"},
+		"--status: skip is possible for events that are dead or needs_review": {"skip", "--status", "processed", "--reason", "x"},
+		"--status: run is possible for events that are ignored or":            {"start", "--status", "processed", "--reason", "x"},
+		"--status: replay is possible for events that are processed or":       {"replay", "--status", "ignored", "--reason", "x"},
+		"--rate: write a number of events a second":                           {"retry", "--status", "dead", "--rate", "1000", "--reason", "x"},
+		"\"soon\" is not a time":                                              {"retry", "--status", "dead", "--since", "soon", "--reason", "x"},
+		"--request-id: the request ID of a job has at most 60 characters":     {"retry", "--status", "dead", "--request-id", "a b", "--reason", "x"},
+		"events retry needs --reason REASON":                                  {"retry", "--status", "dead"},
+		"unknown flag: --status":                                              {"compensate", "--status", "dead", "--reason", "x"},
 	} {
 		if r := s.Pawl(t, append([]string{"events"}, args...)...); r.Code != command.ExitUsage || !strings.Contains(r.Err, want) {
 			t.Errorf("events %v: exit %d, %q; want %q", args, r.Code, r.Err, want)

@@ -512,7 +512,7 @@ func TestDecide_PreviewChangesNothing_TwiceIsOnce_NameIsVerified(t *testing.T) {
 	form.Set("reason", "the books are closed")
 	for i := range 2 {
 		got := ada.post("/decide", form)
-		if got.StatusCode != http.StatusOK || i == 1 && !strings.Contains(got.text, "was decided before") {
+		if got.StatusCode != http.StatusOK || i == 1 && !strings.Contains(got.text, "was already decided") {
 			t.Errorf("time %d: %d %s", i, got.StatusCode, got.text)
 		}
 	}

@@ -67,14 +67,14 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 		t.Fatalf("bob sees %s", page)
 	}
 	would := html.UnescapeString(later[1])
-	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "If you confirm, it is done") || !strings.Contains(got.text, "&lt;i&gt;") {
+	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "If you confirm, pawl executes it") || !strings.Contains(got.text, "&lt;i&gt;") {
 		t.Errorf("bob sees %d: %s", got.StatusCode, got.text)
 	}
 	eve := s.as("eve", role.Viewer)
 	if got := eve.get(would); got.StatusCode != http.StatusForbidden || strings.Contains(got.text, "What would happen") || !strings.Contains(got.text, "a person with the role") {
 		t.Errorf("eve, who may not decide, sees a preview, or not who may: %s", got.text)
 	}
-	if got := ada.get(would); !strings.Contains(got.text, "since you asked for it") {
+	if got := ada.get(would); !strings.Contains(got.text, "since your request") {
 		t.Errorf("ada sees %s", got.text)
 	}
 	hidden := regexp.MustCompile(`name="pending" value="([^"]*)"`).FindStringSubmatch(page)

@@ -56,7 +56,7 @@ func TestUsers_Refused(t *testing.T) {
 	u := console.NewUsers(filepath.Join(t.TempDir(), "users"))
 	for name, c := range map[string]struct{ name, password, want string }{
 		"a short password":        {"ada", "short", "less than 12 characters"},
-		"a name of a command":     {"uid:0(root)", password, "no name of a person"},
+		"a name of a command":     {"uid:0(root)", password, "not allowed as the name of a person"},
 		"a name with a colon":     {"ada:admin", password, "must not have"},
 		"a name of two lines":     {"ada\nroot:admin:x", password, "control characters"},
 		"an invisible character":  {"ada\u200b", password, "invisible"},

@@ -157,7 +157,7 @@ func (r *rig) wantRefusal(verb string, e forge.Event, works []decide.Choice) {
 			r.Errorf("%s is refused with\n%v\nwhich does not name %s", verb, err, c.Line())
 		}
 	}
-	if len(works) == 0 && !strings.Contains(err.Error(), "to the sources of a destination") && !strings.Contains(err.Error(), "must not send it") {
+	if len(works) == 0 && !strings.Contains(err.Error(), "to the sources of a destination") && !strings.Contains(err.Error(), "which does not accept it") {
 		r.Errorf("%s is refused with %v, which names no alternative", verb, err)
 	}
 }

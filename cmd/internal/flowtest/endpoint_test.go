@@ -68,20 +68,20 @@ func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 		}
 	}
 	r.endpoints(ours)
-	look("the endpoint is as the source wants it")
+	look("the endpoint matches the source")
 	if told := r.told(); len(told) != 0 {
 		t.Errorf("notified %q about an enabled endpoint", told)
 	}
 	ours["status"] = "disabled"
 	r.endpoints(ours)
-	look("Stripe has switched endpoint we_1 off")
+	look("Stripe has disabled endpoint we_1")
 	told := r.told()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "source stripe: Stripe has switched endpoint we_1 off") || !strings.Contains(told[0], " | events backfill stripe --from ") {
+	if len(told) != 1 || !strings.HasPrefix(told[0], "source stripe: Stripe has disabled endpoint we_1") || !strings.Contains(told[0], " | events backfill stripe --from ") {
 		t.Errorf("told %q", told)
 	}
 	ours["status"] = "enabled"
 	r.endpoints(ours)
-	look("the endpoint is as the source wants it")
+	look("the endpoint matches the source")
 	all, err := endpoint.All(t.Context(), r.Pool, []string{"stripe"})
 	if err != nil || len(all) != 1 || all[0].OffUntil == nil || len(r.told()) != 0 {
 		t.Errorf("the endpoint is %+v, %v, and people receive %q", all, err, r.told())

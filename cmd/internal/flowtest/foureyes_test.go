@@ -71,7 +71,7 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	if _, err := decide("bob", event.Compensate.Name, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("bob, with a console that crashes: %v", err)
 	}
-	if _, err := decide("carol", event.Compensate.Name, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "waits for a second person no more") {
+	if _, err := decide("carol", event.Compensate.Name, e.ID, confirms); err == nil || !strings.Contains(err.Error(), "no longer waits for a second person") {
 		t.Fatalf("carol, meanwhile: %v", err)
 	}
 	if a, err := decide("bob", event.Compensate.Name, e.ID, confirms); err != nil || !a.Repeated || a.Pending != nil {

@@ -168,7 +168,7 @@ func TestReconcileAll_OneRequestASecond_KeepsTheRate(t *testing.T) {
 // events that were sent a moment ago.
 func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 	t.Parallel()
-	for policy, says := range map[string]string{"auto": "1 events never came", "report": "1 events never came"} {
+	for policy, says := range map[string]string{"auto": "1 events were missing", "report": "1 events are missing"} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Backfill = policy })

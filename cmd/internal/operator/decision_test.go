@@ -136,7 +136,7 @@ func TestDecide_RunDoesNotWait_NotRefused(t *testing.T) {
 	d := ask("retry", "evt_1")
 	d.Request = "req-1"
 	_, err := over(db, says(temporal.NewApplicationError("the run is not waiting for a decision", workflows.ErrTypeNotParked))).Decide(t.Context(), d)
-	if refused := new(decide.RefusedError); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "--request-id req-1, which makes no second decision") {
+	if refused := new(decide.RefusedError); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "--request-id req-1, which does not decide a second time") {
 		t.Errorf("got %v", err)
 	}
 	if got := trail(t, db); !slices.Equal(got, []string{"retry"}) {
@@ -268,10 +268,10 @@ func TestDecide_Refused_NothingRecorded_PreviewedAlike(t *testing.T) {
 	for says, d := range map[string]decide.Decision{
 		`no unfinished effect "x"`:           {Verb: "retry", Args: decide.Args{Effect: "x"}},
 		"its run does not accept compensate": {Verb: "compensate"},
-		"cancel is for a run that is at":     {Verb: "cancel"},
+		"cancel is for a run that is in":     {Verb: "cancel"},
 		"its run waits for a decision":       {Verb: "run"},
 		"no open task":                       {Verb: "close-task"},
-		"there is no verb":                   {Verb: "mend"},
+		"unknown verb":                       {Verb: "mend"},
 		"approve is for a run that waits":    {Verb: "approve", Target: "evt_done"},
 	} {
 		d.Who, d.Why = "ada", "x"
@@ -326,8 +326,8 @@ func TestDecide_BadAsk_SaysWhatIsMissing(t *testing.T) {
 		change func(*decide.Decision)
 		says   string
 	}{
-		"no reason":  {func(a *decide.Decision) { a.Why = " " }, "who and why are required"},
-		"no verb":    {func(a *decide.Decision) { a.Verb = "mend" }, `there is no verb "mend": use one of run,`},
+		"no reason":  {func(a *decide.Decision) { a.Why = " " }, "your name and a reason are required"},
+		"no verb":    {func(a *decide.Decision) { a.Verb = "mend" }, `unknown verb "mend": use one of run,`},
 		"request ID": {func(a *decide.Decision) { a.Request = "a b" }, "printable ASCII"},
 		"NUL":        {func(a *decide.Decision) { a.Why = "x\x00" }, "without NUL"},
 		"unknown":    {func(a *decide.Decision) { a.Target = "evt_2" }, `no event "evt_2"`},

@@ -89,7 +89,7 @@ func TestFindEvent_Object(t *testing.T) {
 		t.Errorf("events about PAWL-2: %+v, %v", found, err)
 	}
 	_, err := event.Find(t.Context(), db, "sub_1")
-	if err == nil || !strings.Contains(err.Error(), "2 events are about sub_1: name one: ") || !strings.Contains(err.Error(), "evt_3 (customer.subscription.deleted, dead)") {
+	if err == nil || !strings.Contains(err.Error(), "2 events contain sub_1: use the ID of one: ") || !strings.Contains(err.Error(), "evt_3 (customer.subscription.deleted, dead)") {
 		t.Errorf("sub_1: %v, want both events", err)
 	}
 	_, err = over(db, says(nil)).Decide(t.Context(), ask("retry", "in_1"))

@@ -74,7 +74,7 @@ func TestForget_ErasesAllOfOneCustomer(t *testing.T) {
 		t.Errorf("shown is %+v", held)
 	}
 	preview, err := o.Preview(t.Context(), ask("forget", "cus_1"))
-	if err != nil || !strings.Contains(preview.Says, "1 addresses, 3 bodies, 1 kept requests") || count(`select count(*) from receipt_bodies`) != 4 {
+	if err != nil || !strings.Contains(preview.Says, "1 addresses, 3 payloads, 1 stored requests") || count(`select count(*) from receipt_bodies`) != 4 {
 		t.Errorf("preview %+v, %v", preview, err)
 	}
 	answer, err := o.Decide(t.Context(), ask("forget", "cus_1"))

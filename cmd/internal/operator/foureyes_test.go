@@ -190,21 +190,21 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 	o.stands(id, "needs_review", 1)
 	renamed := &decide.Person{Identity: ada.Identity, Name: "bob", Roles: ada.Roles}
 	for _, self := range []*decide.Person{ada, renamed} {
-		o.refuses(self, "approve", "evt_1", "since you asked for it")
-		o.refuses(self, "approve", "evt_1", "since you asked for it", confirms(p))
+		o.refuses(self, "approve", "evt_1", "since your request")
+		o.refuses(self, "approve", "evt_1", "since your request", confirms(p))
 	}
 	if _, err := o.by(eve, "approve", "evt_1"); err == nil || !strings.Contains(err.Error(), `needs the right "money"`) {
 		t.Errorf("a viewer as the second: %v", err)
 	}
 	e, err := event.Examine(t.Context(), o.Operator, "evt_1")
-	if err != nil || len(e.PendingDecisions) != 1 || !strings.Contains(e.Verdict, "approve, which ada has asked for, waits for a second person") {
+	if err != nil || len(e.PendingDecisions) != 1 || !strings.Contains(e.Verdict, "approve, requested by ada, waits for a second person") {
 		t.Errorf("%+v, %v", e, err)
 	}
 	seen, err := o.Preview(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: bob})
-	if err != nil || !strings.Contains(seen.FourEyes, "ada asked for it (looked at it). If you confirm, it is done") || seen.Pending == nil || seen.Pending.ID != p.ID {
+	if err != nil || !strings.Contains(seen.FourEyes, "ada requested it (looked at it). If you confirm, pawl executes it") || seen.Pending == nil || seen.Pending.ID != p.ID {
 		t.Errorf("bob sees %+v, %v", seen, err)
 	}
-	o.refuses(bob, "approve", "evt_1", "confirm that decision (pending "+p.ID+")")
+	o.refuses(bob, "approve", "evt_1", "confirm it (pending "+p.ID+")")
 	// The second person has the same name, and the same request ID, as the first: only the identity counts.
 	namesake := &decide.Person{Identity: bob.Identity, Name: "ada", Roles: bob.Roles}
 	if a := o.decides(namesake, "approve", "evt_1", request("r-1"), confirms(p)); a.Who != "ada" || a.Result.(*event.Result).EventID != "evt_1" {
@@ -223,7 +223,7 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 	}
 
 	// Each request, sent again, is answered as it was, and decides nothing.
-	if a, err := o.by(ada, "approve", "evt_1", request("r-1")); err != nil || !a.Repeated || a.Pending != nil || !strings.Contains(a.Says, "no more") {
+	if a, err := o.by(ada, "approve", "evt_1", request("r-1")); err != nil || !a.Repeated || a.Pending != nil || !strings.Contains(a.Says, "no longer waits") {
 		t.Errorf("ada's again: %+v, %v", a, err)
 	}
 	if a, err := o.by(bob, "approve", "evt_1", request("r-1"), confirms(p)); err != nil || !a.Repeated {
@@ -289,7 +289,7 @@ func TestFourEyes_VerbBySurface(t *testing.T) {
 				}
 			}
 			p := o.asks(bob, tt.verb, tt.target, with()...)
-			o.refuses(bob, tt.verb, tt.target, "since you asked for it", with(confirms(p))...)
+			o.refuses(bob, tt.verb, tt.target, "since your request", with(confirms(p))...)
 			for _, program := range []*decide.Person{nil, shop} {
 				o.refuses(program, tt.verb, tt.target, "sign in to the console", with(confirms(p))...)
 			}
@@ -358,7 +358,7 @@ func TestFourEyes_Changed_NotConfirmed(t *testing.T) {
 			}
 			second := o.asks(bob, "approve", "evt_1")
 			o.stands(id, "needs_review", 1)
-			o.refuses(bob, "approve", "evt_1", "since you asked for it")
+			o.refuses(bob, "approve", "evt_1", "since your request")
 			o.decides(ada, "approve", "evt_1", confirms(second))
 			o.stands(id, "received", 0)
 		})
@@ -390,7 +390,7 @@ func TestFourEyes_SecondsAtOnce_OneDecision(t *testing.T) {
 		switch refused := new(decide.RefusedError); {
 		case err == nil:
 			done++
-		case !errors.As(err, &refused) || !strings.Contains(err.Error(), "waits for a second person no more"):
+		case !errors.As(err, &refused) || !strings.Contains(err.Error(), "no longer waits for a second person"):
 			t.Errorf("got %v", err)
 		}
 	}
@@ -439,7 +439,7 @@ func TestFourEyes_Withdrawn(t *testing.T) {
 	if _, err := o.by(ada, "withdraw", p.ID); err == nil || !strings.Contains(err.Error(), "no decision") {
 		t.Errorf("twice: %v", err)
 	}
-	o.refuses(ada, "approve", "evt_1", "waits for a second person no more", confirms(p))
+	o.refuses(ada, "approve", "evt_1", "no longer waits for a second person", confirms(p))
 }
 
 func jobOf(t *testing.T, db *pgxpool.Pool, action string) func(*decide.Decision) {
@@ -501,15 +501,15 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 	if p.Target != "4 events" || p.Does() != "approve" || p.Args["status"] != "needs_review" || p.Args["rate"] != "100" {
 		t.Errorf("waits: %+v", p)
 	}
-	o.refuses(ada, "start-job", "x", "since you asked for it", o.confirmsJob(p))
-	o.refuses(bob, "start-job", "x", "confirm that decision", jobOf(t, o.DB, "approve"))
+	o.refuses(ada, "start-job", "x", "since your request", o.confirmsJob(p))
+	o.refuses(bob, "start-job", "x", "confirm it (pending ", jobOf(t, o.DB, "approve"))
 	o.paid("evt_more", 1, "usd")
 	j, err := jobs.Confirmed(t.Context(), o.DB, p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	made, err := jobs.PreviewAll(t.Context(), o.Operator, bob, j)
-	if err != nil || made.Count != 4 || !strings.Contains(made.FourEyes, "If you confirm, it is done") || made.Pending == nil {
+	if err != nil || made.Count != 4 || !strings.Contains(made.FourEyes, "If you confirm, pawl executes it") || made.Pending == nil {
 		t.Errorf("bob sees %+v, %v", made, err)
 	}
 	a := o.decides(bob, "start-job", "x", o.confirmsJob(p))
@@ -521,7 +521,7 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 		t.Errorf("it has come to %+v", j)
 	}
 	items, err := job.New(o.DB).Items(t.Context(), "made-by-bob", "refused", 9)
-	if err != nil || len(items) != 1 || items[0].Target != ids[1] || !strings.Contains(items[0].Note, "after the job was decided: it is left out") {
+	if err != nil || len(items) != 1 || items[0].Target != ids[1] || !strings.Contains(items[0].Note, "after the start of the job: the job omits it") {
 		t.Errorf("%+v, %v", items, err)
 	}
 	o.stands(ids[1], "needs_review", 0)
@@ -542,7 +542,7 @@ func TestFourEyes_JobOfOne_Refused(t *testing.T) {
 		t.Errorf("it has come to %+v", j)
 	}
 	items, err := job.New(o.DB).Items(t.Context(), "job-of-ada", "refused", 9)
-	if err != nil || len(items) != 1 || !strings.Contains(items[0].Note, "two people have to make it") {
+	if err != nil || len(items) != 1 || !strings.Contains(items[0].Note, "it needs two people") {
 		t.Errorf("%+v, %v", items, err)
 	}
 }

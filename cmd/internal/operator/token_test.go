@@ -128,11 +128,11 @@ func TestToken_MakesNothingWiderThanItself(t *testing.T) {
 	}{
 		"narrower":       {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.1.0.0/16,10.2.3.4"}, ""},
 		"the-same":       {decide.Args{Role: "admin", Expires: "9d", Networks: "10.0.0.0/8"}, ""},
-		"everywhere":     {decide.Args{Role: "viewer", Expires: "1d", Networks: "all"}, "networks: a token makes no token"},
-		"larger-network": {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/7"}, "networks: a token makes no token"},
-		"elsewhere":      {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.1,192.0.2.1"}, "networks: a token makes no token"},
-		"longer":         {decide.Args{Role: "viewer", Expires: "11d", Networks: "10.0.0.1"}, "expires: a token makes no token"},
-		"for-ever":       {decide.Args{Role: "viewer", Expires: "never", Networks: "10.0.0.1"}, "expires: a token makes no token"},
+		"everywhere":     {decide.Args{Role: "viewer", Expires: "1d", Networks: "all"}, "networks: a token cannot create a token"},
+		"larger-network": {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.0/7"}, "networks: a token cannot create a token"},
+		"elsewhere":      {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.0.0.1,192.0.2.1"}, "networks: a token cannot create a token"},
+		"longer":         {decide.Args{Role: "viewer", Expires: "11d", Networks: "10.0.0.1"}, "expires: a token cannot create a token"},
+		"for-ever":       {decide.Args{Role: "viewer", Expires: "never", Networks: "10.0.0.1"}, "expires: a token cannot create a token"},
 	} {
 		d := newToken(name, "", tt.args)
 		d.By = deployer

@@ -34,7 +34,7 @@ func find(ctx context.Context, db account.DB, id, mode string) (account.Name, er
 		list[i] = fmt.Sprintf("%s --mode %s", a.ID, a.Mode)
 	}
 	return decide.Only(id, names, err, NotFound(id, mode),
-		fmt.Sprintf("names %d accounts; write one of: %s", len(list), strings.Join(list, ", ")))
+		fmt.Sprintf("matches %d accounts; write one of: %s", len(list), strings.Join(list, ", ")))
 }
 
 // NotFound returns the message that no account has the ID or another name id.
@@ -43,12 +43,12 @@ func NotFound(id, mode string) string {
 	if mode != "" {
 		in = " in mode " + mode
 	}
-	return fmt.Sprintf("no account %q%s: it is no account of ours, and no customer, subscription, invoice, payment or e-mail address of one", id, in)
+	return fmt.Sprintf("no account %q%s: no account has this ID, or this customer, subscription, invoice, payment or e-mail address", id, in)
 }
 
 // ShowInvoice returns the invoice with the provider's ID or the number id. mode may be "" if one invoice has it.
 func ShowInvoice(ctx context.Context, db account.DB, id, mode string) (account.ShownInvoice, error) {
 	found, err := account.FindInvoices(ctx, db, id, mode)
 	return decide.Only(id, found, err, fmt.Sprintf("no invoice %q: no event contains that ID or number", id),
-		fmt.Sprintf("names %d invoices: write the ID of one, or add --mode live or --mode test", len(found)))
+		fmt.Sprintf("matches %d invoices: write the ID of one, or add --mode live or --mode test", len(found)))
 }

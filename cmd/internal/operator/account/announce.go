@@ -32,7 +32,7 @@ var Announce = decide.Verb{
 // announcement returns the destinations of a job's item, and whether the workspace of the account is updated.
 func announcement(d *decide.Decision) (to billing.Announcement, err error) {
 	if d.Item == nil {
-		return to, decide.Invalidf("%s is decided by a job only", d.Verb)
+		return to, decide.Invalidf("%s is possible only as part of a job", d.Verb)
 	}
 	filter := d.Item.Job.Filter
 	return billing.Announcement{OnlyTo: filter["to"], Provision: filter["provision"] == "true"}, nil
@@ -55,7 +55,7 @@ var announceRule = decide.Rule[billing.Scope, decide.Nothing]{
 			return nil, err
 		}
 		if last == nil || t.Version == 0 {
-			return nil, d.Refuse("was never granted access: there is nothing to publish")
+			return nil, d.Refuse("never had access: there is nothing to publish")
 		}
 		return &decide.Change{
 			Target: of.Account,
@@ -78,7 +78,7 @@ var announceRule = decide.Rule[billing.Scope, decide.Nothing]{
 		}
 		says := fmt.Sprintf("version %d: %s", found[0].Version, Uses(found[0].Plan, found[0].Quantity))
 		if to.Provision && found[0].Workspace < found[0].Version {
-			says += "; its workspace follows"
+			says += "; pawl updates its workspace"
 		}
 		return says, decide.Nothing{}, nil
 	},

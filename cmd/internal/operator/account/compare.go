@@ -92,12 +92,12 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 	for _, customer := range customers {
 		all, err := r.API.OfCustomer(ctx, customer.ID, customer.Account)
 		if errors.Is(err, stripe.ErrNotFound) {
-			found.LeftOut[customer.ID] = "Stripe shows no such customer to the key of source " + r.Source +
-				": is it of the same account and mode?"
+			found.LeftOut[customer.ID] = "Stripe returns no such customer for the key of source " + r.Source +
+				": check that the key belongs to the same Stripe account and mode"
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ask Stripe for what %s has: %w", customer.ID, err)
+			return nil, fmt.Errorf("list the objects of %s at Stripe: %w", customer.ID, err)
 		}
 		found.Customers = append(found.Customers, customer.ID)
 		sums.Add(customer, all)
@@ -136,7 +136,7 @@ func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation)
 		return nil, nil, err
 	}
 	if len(customers) == 0 {
-		return nil, nil, fmt.Errorf("account %s (%s) was seen with no customer of Stripe's: write the customer's ID, cus_…, in its place", found.Account, found.Mode)
+		return nil, nil, fmt.Errorf("account %s (%s) has no known customer at Stripe: write the customer's ID, cus_…, instead", found.Account, found.Mode)
 	}
 	open, err = account.OpenObjects(ctx, r.DB, name)
 	return customers, open, err
@@ -161,7 +161,7 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 		case errors.Is(err, stripe.ErrNotFound):
 			found.LeftOut[o.ID] = "Stripe has no such " + o.Kind + " any more"
 		case err != nil:
-			return nil, fmt.Errorf("ask Stripe for %s: %w", o.ID, err)
+			return nil, fmt.Errorf("fetch %s from Stripe: %w", o.ID, err)
 		default:
 			held = append(held, object)
 		}
@@ -172,7 +172,7 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 // compare folds the object in a transaction, adds the resulting changes to found, and rolls the transaction back.
 func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Customer, found *Reconciliation) error {
 	if found.Mode != "" && o.Mode != found.Mode {
-		found.LeftOut[o.ID] = "it is of mode " + o.Mode
+		found.LeftOut[o.ID] = "it has mode " + o.Mode
 		return nil
 	}
 	eventID := "reconcile:" + found.id + ":" + o.ID

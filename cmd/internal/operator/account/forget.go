@@ -31,7 +31,7 @@ func tracesOf(t *account.Traces) map[string]any {
 
 // forgets describes the erased data.
 func forgets(t *account.Traces) string {
-	return fmt.Sprintf("%d addresses, %d bodies, %d kept requests and %d refused requests of %s (%s) are erased; facts, ledger and audit trail stay",
+	return fmt.Sprintf("%d addresses, %d payloads, %d stored requests and %d refused requests of %s (%s) are erased; facts, ledger and audit trail stay",
 		len(t.Addresses), len(t.Bodies), t.Requests, len(t.Rejections), t.Customer, t.Mode)
 }
 
@@ -43,8 +43,8 @@ var Forget = decide.Verb{
 customer, the requests of effects that are not done, and refused requests. Facts, ledger and audit trail contain no
 personal data and stay. The command refuses while an event of the customer is in progress. It reads all stored payloads.
 
-The customer stays forgotten: later events, imports and reconciliations store no address, and no e-mail is sent. The
-payloads of later events are stored like all others; repeat the command to erase them. Delete the customer at the
+Afterwards pawl stores no address for the customer, from any event, import or reconciliation, and sends no e-mail. It
+stores the payloads of later events, like all payloads; repeat the command to erase them. Delete the customer at the
 provider first.
 
 CUSTOMER is the provider's ID, cus_…, or for a guest the ID of the checkout session.`,
@@ -56,14 +56,14 @@ var forgetRule = decide.Rule[*account.Traces, decide.Nothing]{
 	Find: findTraces,
 	Check: func(_ context.Context, d *decide.Decision, t *account.Traces) (*decide.Change, error) {
 		if open := t.Open(); len(open) > 0 {
-			return nil, d.Refuse("has %d events that are not at rest, %s among them: wait for their end, or decide about them. `pawl events list --object %s` shows them", len(open), open[0], d.Target)
+			return nil, d.Refuse("has %d unfinished events, such as %s: wait for their end, or decide about them. `pawl events list --object %s` lists them", len(open), open[0], d.Target)
 		}
 		return &decide.Change{
 			Target: d.Target, Before: tracesOf(t), After: map[string]any{"mode": t.Mode},
 			Do: func(ctx context.Context, tx pgx.Tx) error {
 				err := t.AtRest(ctx, tx)
 				if errors.Is(err, account.ErrNotAtRest) {
-					err = d.Refuse("has an event that was begun just now: wait for its end")
+					err = d.Refuse("has an event that has just started: wait for its end")
 				}
 				if err == nil && !d.DryRun {
 					err = t.Forget(ctx, tx)
@@ -75,7 +75,7 @@ var forgetRule = decide.Rule[*account.Traces, decide.Nothing]{
 	Act: func(_ context.Context, _ *decide.Decision, t *account.Traces, r decide.Recorded) (string, decide.Nothing,
 		error) {
 		if r.Repeated {
-			return "it is forgotten", decide.Nothing{}, nil
+			return "the personal data is already erased", decide.Nothing{}, nil
 		}
 		return forgets(t), decide.Nothing{}, nil
 	},

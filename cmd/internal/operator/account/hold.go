@@ -25,7 +25,7 @@ var Hold = decide.Verb{
 	Name: "hold-account", Command: "accounts hold", Target: "ID", Rule: holdRule(true),
 	Flags:    []decide.Flag{decide.FlagMode},
 	Previews: true, Short: "Suspend an account, even if it has paid",
-	Long: `Suspend an account, even if it has paid, for example after suspected fraud. Its workspace is suspended within seconds.
+	Long: `Suspend an account, even if it has paid, for example after suspected fraud. pawl suspends its workspace within seconds.
 Its subscriptions and invoices continue at the provider, and no task asks to restore the workspace. pawl accounts
 release restores the access that the account has paid for by then.` + ofAccount,
 }
@@ -64,7 +64,7 @@ func holdRule(hold bool) decide.Rule[*account.Account, *Result] {
 			if err != nil {
 				return "", nil, err
 			}
-			return fmt.Sprintf("%s may use %s; its workspace follows", now.ID, Uses(now.Access.Plan,
+			return fmt.Sprintf("%s may use %s; pawl updates its workspace", now.ID, Uses(now.Access.Plan,
 					now.Access.Quantity)),
 				&Result{now.ID, now.Mode, now.Access}, nil
 		},
@@ -93,7 +93,7 @@ func Uses(plan string, quantity int64) string {
 func holdFact(ctx context.Context, d *decide.Decision, a *account.Account, hold bool) (fact.Fact, error) {
 	last, err := billing.Scope{Mode: a.Mode, Account: a.ID}.LastFact(ctx, d.Operator.DB)
 	if err == nil && last == nil {
-		err = d.Refuse("in mode %s has nothing to hold: no event contains it", a.Mode)
+		err = d.Refuse("does not exist in mode %s: no event contains it", a.Mode)
 	}
 	if err != nil {
 		return fact.Fact{}, err

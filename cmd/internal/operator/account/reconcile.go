@@ -28,7 +28,7 @@ var reconcileRule = decide.Rule[*Reconciliation, *Reconciliation]{
 	Find: decide.Shown(func(*Reconciliation) string { return "reconcile" }),
 	Check: func(_ context.Context, d *decide.Decision, found *Reconciliation) (*decide.Change, error) {
 		if len(found.drift) == 0 {
-			return nil, d.Refuse("agrees with the provider: there is nothing to file")
+			return nil, d.Refuse("agrees with the provider: there is nothing to correct")
 		}
 		differences := map[string]any{}
 		for _, o := range found.Differences {
@@ -49,7 +49,7 @@ var reconcileRule = decide.Rule[*Reconciliation, *Reconciliation]{
 			delivery.Events[0].Correlation = found.id
 			outcomes, err := d.Operator.Insert(ctx, delivery)
 			if err != nil {
-				return "", nil, fmt.Errorf("file %s: %w; the filed events are kept: reconcile again",
+				return "", nil, fmt.Errorf("store the current state of %s: %w; earlier objects are stored: repeat the command",
 					c.event.Object, err)
 			}
 			found.Filed = append(found.Filed, source.Filed(delivery, outcomes)...)

@@ -31,7 +31,7 @@ func ReconcileAll(ctx context.Context, o *decide.Operator, u account.Uncompared,
 		}
 	}
 	if len(u.Modes) == 0 {
-		return nil, errors.New("no source has an api_key: give one of provider stripe a restricted key that may read, as api_key: env:NAME")
+		return nil, errors.New("no source has an api_key: set a restricted key with read permissions for a source of provider stripe, as api_key: env:NAME")
 	}
 	names, err := account.ToCompare(ctx, o.DB, u)
 	if err != nil {

@@ -7,5 +7,5 @@ var Release = decide.Verb{
 	Name: "release-account", Command: "accounts release", Target: "ID", Rule: holdRule(false),
 	Flags:    []decide.Flag{decide.FlagMode},
 	Previews: true, Short: "Restore the access of an account on hold",
-	Long: `Restore the access of an account on hold: access and workspace follow again from its payments.` + ofAccount,
+	Long: `Restore the access of an account on hold: its payments determine access and workspace again.` + ofAccount,
 }

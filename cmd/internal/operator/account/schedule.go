@@ -29,7 +29,7 @@ const reconcileIn = 20 * time.Hour
 func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput) (r schedules.Result,
 	err error) {
 	if len(s.Operator.APIs) == 0 {
-		return schedules.Result{Says: "no source has an api_key: nothing is compared"}, nil
+		return schedules.Result{Says: "no source has an api_key: pawl compares nothing"}, nil
 	}
 	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":") // "reconcile-" and the scheduled time
 	open, err := job.New(s.Operator.DB).Open(ctx)
@@ -38,7 +38,7 @@ func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput
 	}
 	for _, j := range open {
 		if j.Action == job.Reconcile && j.ID != id {
-			r.Says = fmt.Sprintf("the job %s is still open, with %d accounts left: none is made", j.ID, j.Left())
+			r.Says = fmt.Sprintf("the job %s is still open, with %d accounts left: no new job starts", j.ID, j.Left())
 			return r, nil
 		}
 	}
@@ -51,7 +51,7 @@ func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput
 	}
 	_, err = job.New(s.Operator.DB).Get(ctx, id)
 	if errors.Is(err, schema.ErrNotFound) && len(made.Others) == 0 {
-		r.Says = "no account is due to be compared"
+		r.Says = "no account is due"
 		return r, nil
 	}
 	made.Rate = min(max(float64(len(made.Others))/reconcileIn.Seconds(), jobs.LeastRate), jobs.MostRate)

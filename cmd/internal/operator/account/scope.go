@@ -17,7 +17,7 @@ func ItemTarget(of billing.Scope) string { return of.Mode + "/" + of.Account }
 func FindScope(_ context.Context, d *decide.Decision) (of billing.Scope, key string, err error) {
 	var found bool
 	if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {
-		return of, "", fmt.Errorf("%q names no account after its mode", d.Target)
+		return of, "", fmt.Errorf("%q has no account after the mode", d.Target)
 	}
 	return of, d.Verb + "/" + d.Target, nil
 }

@@ -71,7 +71,7 @@ func (r *Stale[K, V]) Get(ctx context.Context, key K) (value V, age time.Duratio
 		}
 		return k.value, age, nil
 	}
-	err = errors.New("it is retried shortly")
+	err = errors.New("pawl retries it shortly")
 	if !away {
 		asked := <-r.ask(ctx, key)
 		if err = asked.Err; err == nil || !decide.Away(err) {

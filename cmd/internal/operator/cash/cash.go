@@ -69,7 +69,7 @@ func (a *Account) Add(customer account.Customer, held stripe.Holding) {
 	}
 	if !held.CashKnown {
 		a.unknown = true
-		a.LeftOut["sums of "+customer.ID] = "Stripe did not show all payments with their balance transactions"
+		a.LeftOut["sums of "+customer.ID] = "Stripe did not return all payments with their balance transactions"
 	}
 }
 

@@ -56,7 +56,7 @@ func (d *Decision) twoPeople(ctx context.Context, subject string, c *Change) (*t
 	case d.Item != nil && d.Item.Job.AskedBy != "":
 		return nil, nil
 	case d.Item != nil:
-		return nil, d.Refuse("is live money, and one person has made this job: two people have to make it " +
+		return nil, d.Refuse("is live money, and one person has started this job: it needs two people " +
 			"(policy.four_eyes)")
 	case d.By == nil || d.By.IsProgram() || d.By.Issuer == "" || d.By.Subject == "":
 		return nil, d.Refuse("is live money: sign in to the console, because this decision needs two people " +
@@ -89,14 +89,14 @@ func (d *Decision) takesPart(t *twoPeople) error {
 	switch {
 	case t.same && own:
 		return &RefusedError{Target: d.Target, Verb: d.Verb, Try: []Choice{WithdrawChoice(*t.waits)},
-			Why: "waits for a second person since you asked for it, at " + FormatTime(t.waits.AskedAt)}
+			Why: "has waited for a second person since your request at " + FormatTime(t.waits.AskedAt)}
 	case d.Confirms != "" && (t.waits == nil || t.waits.ID != d.Confirms):
 		return d.waitsNoMore()
 	case d.Confirms != "" && !t.same:
-		return d.Refuse("has changed since %s asked for this decision: look at it again, and ask for it yourself",
+		return d.Refuse("has changed since %s requested this decision: check it again, and request the decision yourself",
 			t.waits.AskedBy)
 	case t.same && d.Confirms == "" && !d.DryRun:
-		return d.Refuse("waits for a second person, because %s asked for the same: confirm that decision (pending %s)",
+		return d.Refuse("already waits for a second person, because %s requested the same decision: confirm it (pending %s)",
 			t.waits.AskedBy, t.waits.ID)
 	}
 	t.second = t.same
@@ -105,8 +105,8 @@ func (d *Decision) takesPart(t *twoPeople) error {
 
 // waitsNoMore refuses to confirm a decision that does not wait.
 func (d *Decision) waitsNoMore() error {
-	return d.Refuse("waits for a second person no more: another person has decided, or the decision was withdrawn or " +
-		"has lapsed")
+	return d.Refuse("no longer waits for a second person: another person has decided, or the decision was withdrawn or " +
+		"has expired")
 }
 
 // Change returns the change of the first person, who asks, or of the second person, who decides.
@@ -138,7 +138,7 @@ func (t *twoPeople) change(d *Decision, target any, subject string, c *Change) (
 		Do: func(ctx context.Context, tx pgx.Tx) error {
 			asked, err := pending.Ask(ctx, tx, p, askLasts, replaces)
 			if err == nil && !asked {
-				err = d.Refuse("waits for a second person, because another person asked for this at the same moment")
+				err = d.Refuse("already waits for a second person, because another person requested the same decision at the same time")
 			}
 			return err
 		}}, nil
@@ -179,13 +179,13 @@ func (t *twoPeople) notice() string {
 	case t == nil:
 		return ""
 	case t.second:
-		return fmt.Sprintf("This decision needs two people. %s asked for it (%s). If you confirm, it is done.",
+		return fmt.Sprintf("This decision needs two people. %s requested it (%s). If you confirm, pawl executes it.",
 			t.waits.AskedBy, t.waits.Why)
 	case t.waits != nil:
-		return fmt.Sprintf("This decision needs two people. %s asked for it, but something has changed since. "+
-			"If you ask now, nothing is done until another person confirms.", t.waits.AskedBy)
+		return fmt.Sprintf("This decision needs two people. %s requested it, but its target has changed since. "+
+			"If you request it now, pawl executes it after another person has confirmed.", t.waits.AskedBy)
 	}
-	return "This decision needs two people. If you ask for it, nothing is done until another person confirms."
+	return "This decision needs two people. If you request it, pawl executes it after another person has confirmed."
 }
 
 // confirms returns the pending decision that the person may confirm, nil without such a decision.
@@ -225,12 +225,12 @@ func waits(ctx context.Context, d *Decision, rec Recorded) (*Answer, error) {
 	a := rec.answer(d)
 	switch {
 	case over:
-		a.Says = "it waits for a second person no more: it was decided or withdrawn, or it has lapsed"
+		a.Says = "it no longer waits for a second person: it was decided or withdrawn, or it has expired"
 	case after.InsteadOf != "":
-		a.Says = "nothing is done yet: what " + after.InsteadOf + " had asked for has changed since, and another " +
+		a.Says = "pawl has changed nothing yet: the target of the decision that " + after.InsteadOf + " requested has changed, and another " +
 			"person has to confirm your decision"
 	default:
-		a.Says = "nothing is done until another person confirms it in the console"
+		a.Says = "pawl executes it after another person has confirmed it in the console"
 	}
 	if !over {
 		a.Pending = &p
@@ -283,7 +283,7 @@ func (d *Decision) Changed(at time.Time) error {
 	if d.Item == nil || d.Item.Seen == nil || d.Item.Seen.Equal(at) {
 		return nil
 	}
-	return d.Refuse("has changed at %s, after the job was decided: it is left out", FormatTime(at))
+	return d.Refuse("has changed at %s, after the start of the job: the job omits it", FormatTime(at))
 }
 
 // holds adds to the change of an item that its job has not ended. An approval by two people does not outlive the job.
@@ -298,7 +298,7 @@ func (d *Decision) holds(c *Change) *Change {
 		case err != nil:
 			return err
 		case !holds:
-			return d.Refuse("is left out: the job has ended")
+			return d.Refuse("is omitted: the job has ended")
 		case c.Do == nil:
 			return nil
 		}

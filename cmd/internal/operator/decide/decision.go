@@ -125,7 +125,7 @@ func (d *Decision) check(o *Operator, preview bool) error {
 		for _, v := range o.Verbs {
 			names = append(names, v.Name)
 		}
-		return Invalidf("there is no verb %q: use one of %s", d.Verb, strings.Join(names, ", "))
+		return Invalidf("unknown verb %q: use one of %s", d.Verb, strings.Join(names, ", "))
 	case len(d.Request) > MaxRequest ||
 		strings.ContainsFunc(d.Request, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
 		return Invalidf("request ID %.100q: use 1 to %d printable ASCII characters without spaces", d.Request,
@@ -139,9 +139,9 @@ func (d *Decision) check(o *Operator, preview bool) error {
 	}
 	switch {
 	case strings.TrimSpace(d.Who) == "" || strings.TrimSpace(d.Why) == "":
-		return Invalidf("who and why are required: both go into the audit trail")
+		return Invalidf("your name and a reason are required: the audit trail stores both")
 	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || !isText(d.Who+d.Why):
-		return Invalidf("who (%d bytes at most) and why (%d) must be UTF-8 without NUL", workflows.MaxWho,
+		return Invalidf("the name (at most %d bytes) and the reason (at most %d) must be UTF-8 without NUL", workflows.MaxWho,
 			workflows.MaxWhy)
 	}
 	return nil

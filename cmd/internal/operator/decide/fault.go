@@ -71,12 +71,12 @@ func Forbids(what string, needs ...role.Right) error {
 	for _, right := range needs {
 		rights = append(rights, strconv.Quote(string(right)))
 	}
-	return Faultf(Forbidden, "%s needs the right %s, and none of your roles has it: a person with the role %s may",
+	return Faultf(Forbidden, "%s needs the right %s, and none of your roles has it: ask a person with the role %s",
 		what, strings.Join(rights, " or "), strings.Join(may, " or "))
 }
 
 // BothModes is the message about an ID that exists in both modes.
-const BothModes = "is there in both modes: add --mode live or --mode test"
+const BothModes = "exists in both modes: add --mode live or --mode test"
 
 // Only returns the single element of found. It returns the message none if there is no element, and many if there are
 // several.

@@ -51,7 +51,7 @@ func (o *Operator) ItemVerb(j *NewJob) (*Verb, error) {
 	if v := o.Verbs.Named(j.Action); v != nil {
 		return v, nil
 	}
-	return nil, Invalidf("there is no verb %q", j.Action)
+	return nil, Invalidf("unknown verb %q", j.Action)
 }
 
 // Items returns the items of the job.

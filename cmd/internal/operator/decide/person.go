@@ -91,9 +91,9 @@ func CheckName(name string) error {
 	case strings.TrimSpace(name) == "" || len(name) > workflows.MaxWho:
 		return fmt.Errorf("a person's name has 1 to %d bytes", workflows.MaxWho)
 	case strings.HasPrefix(name, "uid:") || strings.HasPrefix(name, "token:"):
-		return fmt.Errorf("%q is no name of a person: such names are for the command line and for tokens", name)
+		return fmt.Errorf("%q is not allowed as the name of a person: names with this prefix belong to the command line and to tokens", name)
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(name):
-		return fmt.Errorf("the name %q has control characters or invisible ones", name)
+		return fmt.Errorf("the name %q has control characters or invisible characters", name)
 	}
 	return nil
 }

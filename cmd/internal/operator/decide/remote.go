@@ -76,7 +76,7 @@ func (d Decision) sent() (in sentDecision, err error) {
 	if d.Found != nil {
 		var is bool
 		if in.Job, is = d.Found.(*NewJob); !is {
-			return in, Invalidf("%s is decided by the command line only", d.Verb)
+			return in, Invalidf("%s is possible only on the command line", d.Verb)
 		}
 	}
 	d.Found = nil
@@ -89,7 +89,7 @@ func (d Decision) sent() (in sentDecision, err error) {
 func (in sentDecision) received() (d Decision, err error) {
 	if in.Decision == nil || in.Decision.By == nil ||
 		CheckName(in.Decision.By.Name) != nil && !in.Decision.By.IsProgram() {
-		return d, Invalidf("a request of a console names the person who decides")
+		return d, Invalidf("a request of a console must contain the person who decides")
 	}
 	if d = *in.Decision; in.Job != nil {
 		d.Found = in.Job
@@ -144,8 +144,8 @@ func CallWorker[T any](ctx context.Context, o *Operator, call string, within tim
 	answer, err := request.Send(patient, o.DB, call, input)
 	switch {
 	case errors.Is(err, request.ErrNoWorker) && call == callDecide:
-		return nil, Faultf(Later, "%v: check that a worker runs. The decision may have been recorded or not, and the "+
-			"same request finds out", err)
+		return nil, Faultf(Later, "%v: check that a worker runs. pawl may have recorded the decision: repeat the "+
+			"same request to find out", err)
 	case errors.Is(err, request.ErrNoWorker):
 		return nil, Faultf(Later, "%v: check that a worker runs", err)
 	case err != nil:
@@ -263,7 +263,7 @@ func (o *Operator) execute(ctx context.Context, calls []Call, kind string,
 		}
 	}()
 	i := slices.IndexFunc(calls, func(c Call) bool { return c.Name == kind })
-	err := Invalidf("a worker executes no %q as it was sent", kind)
+	err := Invalidf("the worker does not know the request %q: console and worker may have different versions", kind)
 	var value any
 	if i >= 0 {
 		value, err = calls[i].execute(ctx, o, input)

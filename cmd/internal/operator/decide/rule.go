@@ -122,7 +122,7 @@ func (r Rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 		answer.Result = result
 	}
 	if repeated && err == nil {
-		repeat := fmt.Sprintf("this %s of %s was decided before, by %s; nothing was decided now", d.Verb, known.Target,
+		repeat := fmt.Sprintf("%s of %s was already decided, by %s; this request changed nothing", d.Verb, known.Target,
 			known.Actor)
 		if answer.Says != "" {
 			repeat += ": " + answer.Says

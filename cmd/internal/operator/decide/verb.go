@@ -71,10 +71,10 @@ type Flag struct {
 // Flags that several verbs have.
 var (
 	// FlagMode selects the mode of an ID that exists in both modes.
-	FlagMode = Flag{Name: "mode", Usage: "live or test, where both have the ID",
+	FlagMode = Flag{Name: "mode", Usage: "live or test, if the ID exists in both modes",
 		Value: func(a *Args) *string { return &a.Mode }}
 	// FlagKind selects one of several open tasks about an object.
-	FlagKind = Flag{Name: "kind", Usage: "which `kind` of task, where several are open",
+	FlagKind = Flag{Name: "kind", Usage: "the `kind` of the task, if several tasks are open",
 		Value: func(a *Args) *string { return &a.Kind }}
 )
 

@@ -42,18 +42,18 @@ var withdrawRule = Rule[pending.Decision, *pending.Decision]{
 			Do: func(ctx context.Context, tx pgx.Tx) error {
 				ended, err := pending.End(ctx, tx, p.ID)
 				if err == nil && !ended {
-					err = d.Refuse("waits for a second person no more")
+					err = d.Refuse("no longer waits for a second person")
 				}
 				return err
 			}}, nil
 	},
 	Act: func(_ context.Context, _ *Decision, p pending.Decision, _ Recorded) (string, *pending.Decision, error) {
-		return p.Does() + " of " + p.Target + " waits for a second person no more", &p, nil
+		return p.Does() + " of " + p.Target + " no longer waits for a second person", &p, nil
 	},
 }
 
 // WithdrawChoice returns the choice to withdraw a pending decision.
 func WithdrawChoice(p pending.Decision) Choice {
 	return Choose(&Withdraw, p.ID, "",
-		"drops the "+p.Does()+" that "+p.AskedBy+" has asked for, and that waits for a second person")
+		"withdraws the "+p.Does()+" that "+p.AskedBy+" requested and that waits for a second person")
 }

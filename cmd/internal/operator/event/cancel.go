@@ -29,7 +29,7 @@ var cancelRule = func() decide.Rule[*timeline.Receipt, *Result] {
 // checkCancel cancels a running run, for example one that waits for a sink. The run then parks.
 func checkCancel(_ context.Context, d *decide.Decision, r *timeline.Receipt) (*decide.Change, error) {
 	if s := situationOf(d.Operator, r); s != working {
-		return nil, refuseEvent(d, r, "%s", s.words(r, "cancel is for a run that is at work"))
+		return nil, refuseEvent(d, r, "%s", s.words(r, "cancel is for a run that is in progress"))
 	}
 	return changeOf(r, map[string]any{"workflow_id": workflowOf(r)}), nil
 }

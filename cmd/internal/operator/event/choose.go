@@ -63,5 +63,5 @@ func Choose(ctx context.Context, db timeline.DB, f Filter) (decide.Chosen, error
 	}
 }
 
-var errTooMany = decide.Invalidf("the filter lets more than %d events pass: narrow it, with a source, a type, an account or "+
+var errTooMany = decide.Invalidf("more than %d events match the filter: narrow it, with a source, a type, an account or "+
 	"a time", decide.MostJobItems)

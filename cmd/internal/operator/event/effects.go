@@ -44,7 +44,7 @@ func effectsRule(on bool) decide.Rule[EffectsResult, *EffectsResult] {
 		Find: func(_ context.Context, d *decide.Decision) (is EffectsResult, key string, err error) {
 			is.Mode = d.Target
 			if is.Mode != "live" && is.Mode != "test" {
-				return is, "", decide.Unknownf("there is no mode %q: write live or test", d.Target)
+				return is, "", decide.Unknownf("unknown mode %q: write live or test", d.Target)
 			}
 			switch {
 			case !on:
@@ -71,7 +71,7 @@ func effectsRule(on bool) decide.Rule[EffectsResult, *EffectsResult] {
 					continue
 				}
 				if before["starts_at"] = from.At; from.At == nil && is.From == nil {
-					return nil, d.Refuse("has no effects already: they are off since %s", timeText(from.ChangedAt))
+					return nil, d.Refuse("already has no effects: they have been off since %s", timeText(from.ChangedAt))
 				}
 			}
 			return &decide.Change{

@@ -81,10 +81,10 @@ func runnable(d *decide.Decision, r *timeline.Receipt) error {
 	case notEntitled:
 		// An event of an untrusted source is never run, because the secret of one endpoint could then forge events of
 		// another one.
-		return refuseEvent(d, r, "was signed for source %s, which must not send it (%s): correct the source's mode or accounts, and let the provider send the event again",
+		return refuseEvent(d, r, "was delivered to source %s, which does not accept it (%s): correct mode or accounts of the source, and let the provider send the event again",
 			r.Source, r.Reason)
 	case noDestination:
-		return refuseEvent(d, r, "cannot be processed: %s; to have it delivered, add %s to the sources of a destination",
+		return refuseEvent(d, r, "has no flow and no destination: %s; to relay it, add %s to the sources of a destination",
 			goesNowhere(d.Operator, r), r.Source)
 	}
 	return nil
@@ -155,9 +155,9 @@ func act(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decid
 	case after.WorkflowID != "":
 		return "it will run again; effects that are done or skipped are not repeated, and failed effects are retried", res, nil
 	case decide.InputOf(r).OnlyRelays() && len(relays) == 0:
-		return fmt.Sprintf("it is received and will be run; no flow is written for %s, and source %s relays to nobody: it will park", r.Type, r.Source), res, nil
+		return fmt.Sprintf("it is received and will be run; no flow handles %s, and source %s has no destination: it will park", r.Type, r.Source), res, nil
 	case decide.InputOf(r).OnlyRelays():
-		return fmt.Sprintf("it is received; no flow is written for %s, so it is delivered to %s and nothing else", r.Type, strings.Join(relays, ", ")), res, nil
+		return fmt.Sprintf("it is received; no flow handles %s, so pawl only relays it to %s", r.Type, strings.Join(relays, ", ")), res, nil
 	}
 	return "it is received and will be run", res, nil
 }
@@ -234,5 +234,5 @@ func came(ctx context.Context, d *decide.Decision, r *timeline.Receipt, err erro
 	if err != nil {
 		return err
 	}
-	return refuseEvent(d, now, "was %s, and is %s by now: another decision came first", r.Status, now.Status)
+	return refuseEvent(d, now, "was %s, and is now %s: another decision was faster", r.Status, now.Status)
 }

@@ -168,7 +168,7 @@ func nextStep(ctx context.Context, o *decide.Operator, e *timeline.Event) (n Nex
 	case r.Status == string(receipt.Processing), r.Status == string(receipt.Retrying):
 		askTemporal(ctx, o, &n, r)
 	case waitsForPerson(r):
-		n.Says = "nothing: it waits for a decision"
+		n.Says = "nothing before a decision: it is parked"
 	case len(n.Due) > 0:
 		n.At, n.Says = &n.Due[0].At, n.Due[0].String()
 	default:
@@ -201,7 +201,7 @@ func outlined(ctx context.Context, o *decide.Operator, e *timeline.Event) (pendi
 func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Receipt) {
 	n.Says = "its run is in progress"
 	if r.Status == string(receipt.Retrying) {
-		n.Says = "it is retried automatically"
+		n.Says = "pawl retries it automatically"
 	}
 	switch r.ReasonCode {
 	case receipt.SinkDown:
@@ -244,7 +244,7 @@ func describeRun(ctx context.Context, o *decide.Operator,
 	workflowID string) (found *workflowservice.DescribeWorkflowExecutionResponse, why string) {
 	switch {
 	case workflowID == "":
-		return nil, "no run is recorded"
+		return nil, "it has no run"
 	case o.Temporal == nil:
 		return nil, "Temporal is not configured"
 	}

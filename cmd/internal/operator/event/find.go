@@ -104,7 +104,7 @@ func Find(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, er
 	case err != nil:
 		return nil, err
 	case len(receipts) == 0:
-		return nil, decide.Unknownf("no event %q: it is no event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address that pawl holds", id)
+		return nil, decide.Unknownf("no event %q: no stored event has this event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address", id)
 	case len(receipts) == 1:
 		return &receipts[0], nil
 	}
@@ -144,9 +144,9 @@ func several(id string, receipts []timeline.Receipt, object bool) error {
 			list[i] = fmt.Sprintf("%s (%s, %s, %s)", r.ID, strings.TrimSpace(r.Provider+" "+r.Account), r.Mode, r.Type)
 		}
 	}
-	says := fmt.Sprintf("%q names %d events; use the receipt ID of one: ", id, len(list))
+	says := fmt.Sprintf("%q matches %d events; use the receipt ID of one: ", id, len(list))
 	if object {
-		says = fmt.Sprintf("%d events are about %s: name one: ", len(list), id)
+		says = fmt.Sprintf("%d events contain %s: use the ID of one: ", len(list), id)
 	}
 	return &decide.Fault{Kind: decide.Ambiguous, Says: says + strings.Join(list, ", "), ID: id, Receipts: receipts,
 		Object: object}

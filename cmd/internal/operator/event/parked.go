@@ -34,7 +34,7 @@ func checkParked(ctx context.Context, d *decide.Decision, r *timeline.Receipt) (
 			return nil, err
 		}
 		if run.GetPendingWorkflowTask().GetAttempt() >= stuckAfter {
-			return nil, refuseEvent(d, r, "has a run with a failing workflow task: the workers' log has the cause")
+			return nil, refuseEvent(d, r, "has a run with a failing workflow task: the log of the workers contains the cause")
 		}
 	default:
 		return nil, refuseEvent(d, r, "%s", s.words(r, d.Verb+" is for a run that waits for a decision"))
@@ -156,10 +156,10 @@ func update(ctx context.Context, d *decide.Decision, r *timeline.Receipt) error 
 	case errors.As(err, &refused) && refused.Type() == workflows.ErrTypeInvalidDecision:
 		return refuseEvent(d, r, "is parked, and %s", refused.Message())
 	case errors.Is(asking.Err(), context.DeadlineExceeded):
-		return decide.Faultf(decide.Later, "%s of %s: no response within %s. Check with pawl doctor that a worker runs and that Temporal responds. The decision may still take effect: repeat the command with --request-id %s, which makes no second decision",
+		return decide.Faultf(decide.Later, "%s of %s: no response within %s. Check with pawl doctor that a worker runs and that Temporal responds. pawl may still execute the decision: repeat the command with --request-id %s, which does not decide a second time",
 			d.Verb, r.WorkflowID, decideTimeout, d.Request)
 	case errors.As(err, &failing):
-		return again("has a run with a failing workflow task: the workers' log has the cause")
+		return again("has a run with a failing workflow task: the log of the workers contains the cause")
 	case errors.As(err, &refused):
 		return errors.New(refused.Message())
 	}
@@ -205,7 +205,7 @@ func cameSecond(ctx context.Context, d *decide.Decision, r *timeline.Receipt) er
 		return came(ctx, d, r, receipt.ErrMoved)
 	}
 	return decide.Faultf(decide.Later, "%s of %s: the run processes another decision, or is about to park. "+
-		"Repeat the command with --request-id %s, which makes no second decision", d.Verb, r.WorkflowID, d.Request)
+		"Repeat the command with --request-id %s, which does not decide a second time", d.Verb, r.WorkflowID, d.Request)
 }
 
 func flagEffect(otherwise string) decide.Flag {

@@ -18,9 +18,9 @@ var Release = decide.Verb{
 	Name: "release-effects", Command: "effects release", Target: "ID", Rule: releaseRule, Previews: true,
 	Short: "Execute the withheld effects of one event or of many events",
 	Many:  []string{string(receipt.Processed)}, Reason: workflows.CodeBeforeEffects,
-	Long: `Execute the withheld effects of an event that occurred before effects began. The event runs again. Its ledger key makes
-sure that each effect happens once, even if another event has caused it since. Its internal events are published, and
-its tasks are opened unless they are closed by now.
+	Long: `Execute the withheld effects of an event that occurred before effects began. The event runs again. Each effect happens
+once, even if another event has caused it since, because the ledger contains its key. pawl publishes the internal
+events, and opens the tasks, except tasks that were closed meanwhile.
 
 Without ID, --status processed and other filters select many events. --dry-run lists them, with the number of effects by
 kind and their amounts.`,

@@ -15,6 +15,6 @@ var Resend = decide.Verb{
 	}},
 	Short: "Execute an uncertain effect again",
 	Long: `Execute an uncertain effect again although it may have happened. The new generation of the effect has its own
-idempotency key. If the first execution did happen, the effect happens twice: the customer has two e-mails. The command
-therefore always asks for the key of the effect. --yes does not answer that question; a script passes --confirm KEY.`,
+idempotency key. If the first execution did happen, the effect happens twice: the customer gets two e-mails. Therefore
+the command always asks for the key of the effect, also with --yes; a script passes --confirm KEY.`,
 }

@@ -64,7 +64,7 @@ func (b *Body) Omitted() []any { return []any{&b.Bytes} }
 // noBody converts the error of reading a payload.
 func noBody(r *timeline.Receipt, err error) error {
 	if errors.Is(err, schema.ErrNotFound) {
-		return decide.Unknownf("the body of %s is erased; its receipt, facts and effects remain: pawl events show %[1]s", r.EventID)
+		return decide.Unknownf("the payload of %s is erased; its receipt, facts and effects remain: pawl events show %[1]s", r.EventID)
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func lettersOf(ctx context.Context, o *decide.Operator, r *timeline.Receipt) ([]
 	defer done()
 	previewed, err := workflows.Preview(ctx, outlook, workflows.Asked{In: decide.InputOf(r), Letters: true})
 	if err != nil {
-		return nil, fmt.Errorf("preview the letters of %s: %w", r.EventID, err)
+		return nil, fmt.Errorf("preview the e-mails of %s: %w", r.EventID, err)
 	}
 	found := []PreviewedLetter{}
 	for _, e := range previewed.Effects {

@@ -97,10 +97,10 @@ func goesNowhere(o *decide.Operator, r *timeline.Receipt) string {
 	if !in.OnlyRelays() || len(o.Relays[r.Source]) > 0 {
 		return ""
 	}
-	why := fmt.Sprintf("no flow is written for %s %s, and source %s relays to nobody", r.Provider, r.Type, r.Source)
+	why := fmt.Sprintf("no flow handles %s %s, and source %s has no destination", r.Provider, r.Type, r.Source)
 	for _, group := range workflows.IgnoredTypes() {
 		if r.Provider == "stripe" && slices.Contains(group.Types, r.Type) {
-			why = fmt.Sprintf("no flow is for %s (%s), and source %s relays to nobody", r.Type,
+			why = fmt.Sprintf("no flow handles %s (%s), and source %s has no destination", r.Type,
 				strings.ReplaceAll(group.Reason, "`", ""), r.Source)
 		}
 	}

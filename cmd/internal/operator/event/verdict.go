@@ -37,7 +37,7 @@ func verdict(e *Evidence) string {
 	case receipt.Processing:
 		text = "It is in progress"
 	case receipt.Retrying:
-		text = "It is retried automatically: " + cmp.Or(r.Reason, e.Next.Says)
+		text = "pawl retries it automatically: " + cmp.Or(r.Reason, e.Next.Says)
 	case receipt.NeedsReview, receipt.Dead:
 		text = "It waits for a decision: " + cmp.Or(r.Reason, r.LastError, r.Status)
 	case receipt.Processed:
@@ -65,7 +65,7 @@ func verdict(e *Evidence) string {
 		text += "; " + undelivered(e.Undelivered)
 	}
 	for _, p := range e.PendingDecisions {
-		text += "; " + p.Verb + ", which " + p.AskedBy + " has asked for, waits for a second person"
+		text += "; " + p.Verb + ", requested by " + p.AskedBy + ", waits for a second person"
 	}
 	return strings.TrimRight(text, ".") + "."
 }

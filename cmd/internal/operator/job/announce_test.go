@@ -69,7 +69,7 @@ func TestJobWorker_Announce_ToldAndDue(t *testing.T) {
 	for sql, want := range map[string]string{
 		`select concat_ws(' ', account, type, only_to, data ->> 'version', data ->> 'plan', data ->> 'quantity', data ->> 'reason') from outbox order by account`: "behind access.snapshot crm 3 pro 2 announce|there access.snapshot crm 1  0 announce",
 		`select account || ' ' || why from due`:                                                         "behind refold",
-		`select name || ' ' || result || ' ' || note from job_items order by name`:                      "behind done version 3: pro × 2; its workspace follows|new refused was never granted access: there is nothing to publish|there done version 1: nothing",
+		`select name || ' ' || result || ' ' || note from job_items order by name`:                      "behind done version 3: pro × 2; pawl updates its workspace|new refused never had access: there is nothing to publish|there done version 1: nothing",
 		`select actor || ' ' || target from operator_actions where action = 'announce' order by target`: "ada behind|ada there",
 	} {
 		if got := lines(sql); !slices.Equal(got, strings.Split(want, "|")) {

@@ -19,7 +19,7 @@ import (
 func Confirmed(ctx context.Context, db schema.Querier, id string) (*decide.NewJob, error) {
 	p, err := pending.GetWhole(ctx, db, id)
 	if errors.Is(err, schema.ErrNotFound) || err == nil && p.Verb != verbStart {
-		return nil, decide.Unknownf("no job %q waits for a second person: it was decided or withdrawn, or it has lapsed", id)
+		return nil, decide.Unknownf("no job %q waits for a second person: it was decided or withdrawn, or it has expired", id)
 	}
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func Show(ctx context.Context, o *decide.Operator, id, only string, limit int) (
 func get(ctx context.Context, o *decide.Operator, id string) (*job.Job, error) {
 	j, err := job.New(o.DB).Get(ctx, id)
 	if errors.Is(err, schema.ErrNotFound) {
-		return nil, decide.Unknownf("no job %q: pawl jobs list shows them", id)
+		return nil, decide.Unknownf("no job %q: pawl jobs list shows all jobs", id)
 	}
 	return j, err
 }

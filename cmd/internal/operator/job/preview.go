@@ -110,7 +110,7 @@ type sentJob struct {
 var PreviewCall = decide.NewCall("preview_job", 0, func(ctx context.Context, o *decide.Operator, in sentJob) (*Preview,
 	error) {
 	if in.Job == nil || in.By == nil {
-		return nil, decide.Invalidf("a request of a console names the person who decides")
+		return nil, decide.Invalidf("a request of a console must contain the person who decides")
 	}
 	verb, err := permitJob(o, in.By, in.Job)
 	if err != nil {

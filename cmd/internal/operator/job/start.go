@@ -19,7 +19,7 @@ import (
 // CheckMany validates the event status and the rate of a bulk decision.
 func CheckMany(v *decide.Verb, status string, rate float64) error {
 	if !slices.Contains(v.Many, status) {
-		return fmt.Errorf("status: %s acts on events that are %s", v.Name, strings.Join(v.Many, " or "))
+		return fmt.Errorf("status: %s is possible for events that are %s", v.Name, strings.Join(v.Many, " or "))
 	}
 	return checkRate(rate, "event")
 }
@@ -28,7 +28,7 @@ func checkRate(rate float64, noun string) error {
 	if rate >= LeastRate && rate <= MostRate { // rejects NaN, too
 		return nil
 	}
-	return fmt.Errorf("rate: write a number of %ss a second, from %g to %g", noun, LeastRate, MostRate)
+	return fmt.Errorf("rate: write a number of %ss per second, from %g to %g", noun, LeastRate, MostRate)
 }
 
 // Check validates the limits of a job.
@@ -68,7 +68,7 @@ func run(ctx context.Context, o *decide.Operator, j *job.Job) error {
 			TaskQueue: o.TaskQueue, StaticSummary: fmt.Sprintf("%s of %d %ss", j.Action, j.Items, j.Noun()),
 		}, jobs.Job, in)
 	if err != nil {
-		return fmt.Errorf("the job %s is made, and Temporal did not take its run: %w; a worker starts it as soon as Temporal does: pawl jobs show %[1]s", j.ID, err)
+		return fmt.Errorf("the job %s is stored, but Temporal did not start its run: %w; a worker starts it as soon as Temporal accepts it: pawl jobs show %[1]s", j.ID, err)
 	}
 	return job.New(o.DB).Started(ctx, j.ID)
 }

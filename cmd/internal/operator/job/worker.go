@@ -132,7 +132,7 @@ func (w *Worker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	case refused:
 		result, note = job.Refused, why
 	case item.Attempts+1 < itemTries:
-		w.Log.WarnContext(ctx, "an item of a job is tried again", "job", j.ID, "target", item.Target, "error",
+		w.Log.WarnContext(ctx, "pawl retries an item of a job", "job", j.ID, "target", item.Target, "error",
 			err)
 		return w.Jobs.Tried(ctx, j.ID, item.Target, err.Error())
 	default:
@@ -180,7 +180,7 @@ func refusal(err error) (why string, refused bool) {
 // StopJob cancels a job after its run was cancelled in Temporal.
 func (w *Worker) StopJob(ctx context.Context, in jobs.Input) (jobs.Progress, error) {
 	_, err := w.Operator.Decide(ctx, decide.Decision{
-		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled there",
+		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled in Temporal",
 		Request: activity.GetInfo(ctx).WorkflowExecution.RunID,
 		Args:    decide.Args{Found: runCancelled{}},
 	})

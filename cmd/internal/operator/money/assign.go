@@ -34,13 +34,13 @@ var Assign = decide.Verb{
 		Value: func(a *decide.Args) *string { return &a.Account }}, decide.FlagMode}, Previews: true,
 	Short: "Assign money that is not booked to an account, and book it",
 	Long: `Assign an object that is not booked to an account, and book it: a payment with its refunds and disputes, a
-refund, a dispute, a credit note or a checkout session. pawl payments unassigned lists these objects. An invoice books
-its own payments: assign the refund or the dispute of an invoice, and not its payment. A checkout session is assigned as
-a whole: the account has the purchase, and the e-mail is sent.
+refund, a dispute, a credit note or a checkout session. pawl payments unassigned lists these objects. pawl books the
+payments of an invoice with the invoice: assign the refund or the dispute of an invoice, and not its payment. If you
+assign a checkout session, the account gets the purchase, and pawl sends the e-mail.
 
-An assignment is final: the object and its entry stay at the account. An account that pawl does not know is created, so
-check the name with --dry-run, which warns about a new account. docs/operations/unassigned-payments.md states what you
-can do after an assignment to the wrong account. The audit trail contains your name and the reason.`,
+An assignment is final: the object and its entry stay with the account. pawl creates an account that it does not know,
+so check the name with --dry-run, which warns about a new account. docs/operations/unassigned-payments.md describes how
+to correct an assignment to the wrong account. The audit trail contains your name and the reason.`,
 }
 
 // assignRule assigns money without an account to one. The decision is a fact, which is folded like any other, and the
@@ -48,7 +48,7 @@ can do after an assignment to the wrong account. The audit trail contains your n
 var assignRule = decide.Rule[billing.Money, *AssignResult]{
 	Find: func(ctx context.Context, d *decide.Decision) (billing.Money, string, error) {
 		found, err := billing.New(d.Operator.DB).Money(ctx, d.Mode, d.Target)
-		m, err := decide.Only(d.Target, found, err, fmt.Sprintf("%q is no payment, refund, dispute, credit note or checkout session that is known", d.Target), decide.BothModes)
+		m, err := decide.Only(d.Target, found, err, fmt.Sprintf("%q is not a known payment, refund, dispute, credit note or checkout session", d.Target), decide.BothModes)
 		return m, "payment/" + m.Mode + "/" + m.ID, err
 	},
 	Check: func(ctx context.Context, d *decide.Decision, m billing.Money) (*decide.Change, error) {
@@ -104,17 +104,17 @@ func unseen(ctx context.Context, db *pgxpool.Pool, mode, id string) (string, err
 // assign returns the fact of the decision. It refuses the decision if the money has an account.
 func assign(ctx context.Context, d *decide.Decision, m billing.Money) (fact.Fact, error) {
 	if why := stripe.Unusable(d.Account, 200); why != "" || strings.TrimSpace(d.Account) == "" {
-		return fact.Fact{}, d.Refuse("needs an account: --account NAME, as your application calls it")
+		return fact.Fact{}, d.Refuse("needs an account: --account ID, the ID of the customer in your application")
 	}
 	if m.Untold > 0 {
 		return fact.Fact{}, d.Refuse("has a refund that no event contains: pawl reconcile %s fetches it from Stripe",
 			cmp.Or(m.Account, m.Customer))
 	}
 	if !m.Unassigned && m.Account == "" {
-		return fact.Fact{}, d.Refuse("has moved no money yet: there is nothing to book")
+		return fact.Fact{}, d.Refuse("has not moved money yet: there is nothing to book")
 	}
 	if !m.Unassigned {
-		return fact.Fact{}, d.Refuse("belongs to %s: its entries stay there", m.Account)
+		return fact.Fact{}, d.Refuse("already belongs to %s: its entries stay with that account", m.Account)
 	}
 	return billing.New(d.Operator.DB).Assign(ctx, m, d.Account, "operator-"+uuid.NewString(), time.Now().UTC())
 }

@@ -41,8 +41,8 @@ var correctRule = decide.Rule[account.Task, *task.Result]{
 		found := slices.DeleteFunc(about, func(t account.Task) bool {
 			return t.Kind != billing.TaskEntry || d.Mode != "" && d.Mode != t.Mode
 		})
-		t, err := decide.Only(d.Target, found, err, fmt.Sprintf("no open task concerns the entry of %q: "+
-			"pawl tasks list --kind %s shows who is", d.Target, billing.TaskEntry),
+		t, err := decide.Only(d.Target, found, err, fmt.Sprintf("no open task is about the entry of %q: "+
+			"pawl tasks list --kind %s lists the open tasks", d.Target, billing.TaskEntry),
 			"has a task in both modes: add --mode live or --mode test")
 		return t, "entry/" + t.Mode + "/" + d.Target, err
 	},
@@ -92,7 +92,7 @@ var correctRule = decide.Rule[account.Task, *task.Result]{
 // answered refuses a decision about an object without an open task.
 func answered(d *decide.Decision, err error) error {
 	if errors.Is(err, billing.ErrNoQuestion) {
-		return d.Refuse("has no open question: its entry agrees with the facts, or a person has closed the task")
+		return d.Refuse("has no open task: its entry agrees with the facts, or a person has closed the task")
 	}
 	return err
 }

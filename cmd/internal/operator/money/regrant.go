@@ -22,8 +22,8 @@ var Regrant = decide.Verb{
 subscription, the one-off invoice or the checkout session. Remove the cause of the refusal first: if the workspace API
 refuses the order again, the run of the scheduled action is parked.
 
-The workspace of the account follows within seconds. The customer receives an e-mail only if the plan or the seats of a
-subscription change. Entries stay as they are: if the payment was reversed, book it in your finance system.
+pawl updates the workspace of the account within seconds. The customer receives an e-mail only if the plan or the seats
+of a subscription change. Entries stay as they are: if the payment was reversed, book it in your finance system.
 
 pawl tasks list --kind correction lists the withheld orders. The audit trail contains your name and the reason.`,
 }
@@ -58,14 +58,14 @@ var regrantRule = decide.Rule[billing.Order, *billing.Order]{
 	Act: func(_ context.Context, _ *decide.Decision, order billing.Order, _ decide.Recorded) (string, *billing.Order,
 		error) {
 		order.Withheld = false
-		return fmt.Sprintf("%s grants %s again; the workspace of %s follows within seconds", order.ID, order.Plan,
+		return fmt.Sprintf("%s grants %s again; pawl updates the workspace of %s within seconds", order.ID, order.Plan,
 			order.Account), &order, nil
 	},
 	Warn: func(_ context.Context, _ *decide.Decision, order billing.Order) (string, error) {
 		if order.Amount != 0 {
 			return "", nil
 		}
-		return "No payment for " + order.ID + " is left: it was refunded, or it was never paid.", nil
+		return "No payment for " + order.ID + " remains: it was refunded, or it was never paid.", nil
 	},
 	Forecast: func(ctx context.Context, d *decide.Decision, order billing.Order, p *decide.Preview) error {
 		fact, err := regrant(ctx, d, order)

@@ -31,7 +31,7 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 	case account.UnpaidInvoice:
 		return fmt.Sprintf("Invoice %s is open with %s. %s", o.Object, amount(o), attempt(o)), ""
 	case account.PurchaseRefused:
-		return fmt.Sprintf("The purchase of %s was refused%s, and access was taken back. "+
+		return fmt.Sprintf("The purchase of %s was refused%s, and pawl revoked the access. "+
 			"Refund it, or grant access.", o.Object, paid(o)), tasks
 	case account.ChangeRefused:
 		return fmt.Sprintf("The change of %s was refused%s, and the earlier access stays. "+
@@ -39,12 +39,12 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 	case account.ParkedEvent:
 		return parked(o, word)
 	case account.RetryingEvent:
-		return fmt.Sprintf("Event %s%s is being retried: %s.", o.Object, about(o), cmp.Or(failure(o), o.Detail)), show
+		return fmt.Sprintf("pawl retries event %s%s: %s.", o.Object, about(o), cmp.Or(failure(o), o.Detail)), show
 	case account.EffectsWithheld:
 		return fmt.Sprintf("Effects of kind %s are withheld%s, because their events occurred before effects began.",
 			o.Detail, about(o)), "effects show"
 	case account.SinkDown:
-		return fmt.Sprintf("The workspace is not ready: sink %s has been down since %s (%s). pawl retries by itself.",
+		return fmt.Sprintf("The workspace is not ready: sink %s has been down since %s (%s). pawl retries automatically.",
 			o.Object, date(o.At), o.Detail), "sinks"
 	case account.Disputed:
 		return fmt.Sprintf("Access is suspended by dispute %s of %s (%s). Answer it in Stripe, or release the hold.",
@@ -53,7 +53,7 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 		return fmt.Sprintf("The payment of %s was refunded in full%s. A new payment grants access.", o.Object,
 			paid(o)), ""
 	case account.OnHold:
-		return o.Object + " is on hold. Release it to give access back.", release
+		return o.Object + " is on hold. Release it to restore access.", release
 	case account.Ended:
 		return fmt.Sprintf("%s ended on %s. A new purchase grants access.", o.Object, date(o.At)), ""
 	}

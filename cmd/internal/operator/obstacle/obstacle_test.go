@@ -56,11 +56,11 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 		"open invoice without an attempt, with access": {rows: []string{accountOf("active"), subscribed("active", ``), invoiceOf("open", `,"Due":4900`), ready}},
 		"purchase refused": {
 			rows: []string{accountOf("suspended"), subscribed("active", `,"Withheld":true`), invoiceOf("paid", paidInvoice)},
-			want: []string{"purchase_refused: The purchase of sub_1 was refused, 49.00 USD paid, and access was taken back. Refund it, or grant access."},
+			want: []string{"purchase_refused: The purchase of sub_1 was refused, 49.00 USD paid, and pawl revoked the access. Refund it, or grant access."},
 		},
 		"purchase refused, and withheld since": {
 			rows: []string{accountOf("suspended"), subscribed("active", `,"Refused":true,"Withheld":true`), invoiceOf("paid", paidInvoice), ready},
-			want: []string{"purchase_refused: The purchase of sub_1 was refused, 49.00 USD paid, and access was taken back. Refund it, or grant access."},
+			want: []string{"purchase_refused: The purchase of sub_1 was refused, 49.00 USD paid, and pawl revoked the access. Refund it, or grant access."},
 		},
 		"change refused": {
 			rows: []string{accountOf("active"), subscribed("active", `,"Refused":true`), invoiceOf("paid", paidInvoice), ready},
@@ -84,7 +84,7 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 		},
 		"sink down": {
 			rows: []string{accountOf("active"), subscribed("active", ``), behind, sinkDown},
-			want: []string{"sink_down: The workspace is not ready: sink workspaces:live has been down since 2026-11-02 00:00 UTC (w.test answered 503). pawl retries by itself."},
+			want: []string{"sink_down: The workspace is not ready: sink workspaces:live has been down since 2026-11-02 00:00 UTC (w.test answered 503). pawl retries automatically."},
 		},
 		"disputed": {
 			rows: []string{accountOf("suspended"), subscribed("active", `,"Held":true`), `insert into objects (mode, kind, id, account, state) values ('live', 'dispute', 'dp_1', 'acme', '{"Status":"needs_response","Amount":4900,"Currency":"usd"}')`},
@@ -100,7 +100,7 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 		},
 		"on hold": {
 			rows: []string{`insert into accounts (mode, id, provider, target_version, target_state, held) values ('live', 'acme', 'stripe', 2, 'suspended', true)`},
-			want: []string{"on_hold: acme is on hold. Release it to give access back."},
+			want: []string{"on_hold: acme is on hold. Release it to restore access."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

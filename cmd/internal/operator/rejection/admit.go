@@ -59,14 +59,14 @@ var admitRule = decide.Rule[rejection.Rejection, *Admission]{
 		}
 		outcomes, err := d.Operator.Insert(ctx, delivery)
 		if err != nil {
-			return "", nil, fmt.Errorf("admit rejection %s: %w; try again, nothing is taken twice", r.ID, err)
+			return "", nil, fmt.Errorf("admit rejection %s: %w; repeat the command, pawl stores each event once", r.ID, err)
 		}
 		if err := rejection.New(d.Operator.DB).MarkAdmitted(ctx, r.ID); err != nil {
 			return "", nil, err
 		}
-		says := "it is authentic, and taken in"
+		says := "the request is authentic, and pawl has stored it"
 		if len(outcomes) == 0 {
-			says = "the request is authentic and carries no event"
+			says = "the request is authentic and contains no event"
 		}
 		return says, &Admission{r.ID, r.Source, delivery.Secret, source.Filed(delivery, outcomes)}, nil
 	},
@@ -77,11 +77,11 @@ func verify(ctx context.Context, d *decide.Decision, r rejection.Rejection) (del
 	var why string
 	switch {
 	case r.Truncated && r.BodySize == 0:
-		why = "its body was not read"
+		why = "pawl did not read its body"
 	case r.Truncated && int64(len(r.Body)) == r.BodySize:
-		why = fmt.Sprintf("only the first %d bytes of its body were read", r.BodySize)
+		why = fmt.Sprintf("pawl read only the first %d bytes of its body", r.BodySize)
 	case r.Truncated:
-		why = fmt.Sprintf("only %d of its %d bytes were kept", len(r.Body), r.BodySize)
+		why = fmt.Sprintf("pawl stored only %d of its %d bytes", len(r.Body), r.BodySize)
 	default:
 		if delivery, err = d.Operator.Verify(ctx, r); err == nil {
 			return delivery, nil
@@ -90,7 +90,7 @@ func verify(ctx context.Context, d *decide.Decision, r rejection.Rejection) (del
 			Why: "is still refused: " + err.Error()}
 	}
 	return delivery, &decide.RefusedError{Target: "rejection " + r.ID, Verb: d.Verb, Why: "cannot be admitted: " + why +
-		", and without the rest no signature can be checked; let the provider send it again"}
+		", and pawl cannot verify the signature without the rest; let the provider send it again"}
 }
 
 // admitted returns the result of an earlier admission with the current state of its events.

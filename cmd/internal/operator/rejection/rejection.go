@@ -69,7 +69,7 @@ func find(ctx context.Context, d *decide.Decision) (rejection.Rejection, string,
 // noRejection converts the error of reading a rejected request.
 func noRejection(id string, err error) error {
 	if errors.Is(err, rejection.ErrNotFound) {
-		return decide.Unknownf("no rejection %q is kept: they go after %d days, and when more than %d of a source are newer",
+		return decide.Unknownf("no rejection %q: pawl deletes rejections after %d days, and keeps the newest %d of a source",
 			id, int(rejection.KeptFor.Hours()/24), rejection.PerSource)
 	}
 	return err

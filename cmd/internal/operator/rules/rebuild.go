@@ -23,7 +23,7 @@ func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact
 			return nil, err
 		}
 		if len(objects) == 0 {
-			return nil, fmt.Errorf("no account %q of mode %s: `pawl accounts show` finds its ID and mode by a customer, an invoice, a payment or an e-mail address", of.Account, of.Mode)
+			return nil, fmt.Errorf("no account %q in mode %s: `pawl accounts show` finds the ID and mode of an account by a customer, an invoice, a payment or an e-mail address", of.Account, of.Mode)
 		}
 	}
 	if p, err = billing.ActiveRules(ctx, pool, p); err != nil {

@@ -174,7 +174,7 @@ var applyReadingRule = decide.Rule[*RereadDecision, *job.Job]{
 		if err != nil {
 			return "", nil, err
 		}
-		return "the facts count; " + made.Says(), made, nil
+		return "the new facts are active; " + made.Says(), made, nil
 	},
 }
 
@@ -183,7 +183,7 @@ func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *decide.Decisio
 	r.found.ID = d.Request
 	about, err := r.found.AppendIn(ctx, tx, d.Who, d.Why)
 	if errors.Is(err, rebuild.ErrOutdated) {
-		return d.Refuse("was compared before bodies were read again: compare once more")
+		return d.Refuse("was compared before payloads were parsed again: compare it again")
 	}
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func CompareLink(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, of fa
 	case mapped:
 		return nil, fmt.Errorf("the configuration maps %s to %s: change it there, or remove it and link", of.ID, ours)
 	case !slices.Contains(own.Linked, of.Mode):
-		return nil, fmt.Errorf("no source of mode %s has a table of connected accounts: write accounts: {table: true} "+
+		return nil, fmt.Errorf("no source of mode %s accepts links of connected accounts: add accounts: {table: true} "+
 			"to it in the configuration", of.Mode)
 	}
 	now, err := billing.ActiveRules(ctx, pool, own)

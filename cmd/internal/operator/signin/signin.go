@@ -20,7 +20,7 @@ const (
 )
 
 // ErrNobody means that the secret belongs to no session, or that the session has expired.
-var ErrNobody = errors.New("nobody is signed in")
+var ErrNobody = errors.New("no person is signed in")
 
 // Verified describes how a console has verified a person.
 type Verified struct {

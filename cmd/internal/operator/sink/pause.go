@@ -167,7 +167,7 @@ func (p *paused) find(ctx context.Context, d *decide.Decision, begins bool) erro
 		}
 	}
 	if len(places) == 0 {
-		return decide.Unknownf("there is no %s %q: the configuration does not contain it", p.place, name)
+		return decide.Unknownf("unknown %s %q: the configuration does not contain it", p.place, name)
 	}
-	return decide.Unknownf("there is no %s %q: write one of %s", p.place, name, strings.Join(places, ", "))
+	return decide.Unknownf("unknown %s %q: write one of %s", p.place, name, strings.Join(places, ", "))
 }

@@ -38,11 +38,11 @@ var backfillRule = decide.Rule[*GapReport, *GapReport]{
 			}
 			outcomes, err := d.Operator.Insert(ctx, all)
 			if err != nil {
-				return "", nil, fmt.Errorf("file the missing events: %w; %d of %d are filed: repeat the command, no event is filed twice", err, len(report.Filed), len(report.Missing))
+				return "", nil, fmt.Errorf("store the missing events: %w; %d of %d are stored: repeat the command, which stores no event twice", err, len(report.Filed), len(report.Missing))
 			}
 			report.Filed = append(report.Filed, Filed(all, outcomes)...)
 		}
-		return fmt.Sprintf("%d filed: no gap is left", len(report.Filed)), report, nil
+		return fmt.Sprintf("%d stored: no event is missing any more", len(report.Filed)), report, nil
 	},
 }
 

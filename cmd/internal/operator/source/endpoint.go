@@ -75,7 +75,7 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 		return found, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask for the endpoint of %s: %w", w.Source, err)
+		return nil, fmt.Errorf("fetch the endpoint of %s: %w", w.Source, err)
 	}
 	ours, which := w.ours(all)
 	if len(ours) == 0 {
@@ -87,12 +87,12 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 		same := ours[application]
 		on := slices.DeleteFunc(slices.Clone(same), func(e api.WebhookEndpoint) bool { return e.Status != enabled })
 		if len(on) == 0 {
-			found.add(endpoint.Off, "Stripe has switched endpoint %s off%s: it delivers nothing", same[0].ID, which)
+			found.add(endpoint.Off, "Stripe has disabled endpoint %s%s: it delivers nothing", same[0].ID, which)
 			continue
 		}
 		for _, e := range on {
 			if e.Livemode != (w.Mode == "live") && w.Mode != "" {
-				found.add(endpoint.Mode, "endpoint %s%s is not of %s mode, as the source is", e.ID, which, w.Mode)
+				found.add(endpoint.Mode, "endpoint %s%s does not have %s mode, which the source has", e.ID, which, w.Mode)
 			}
 		}
 		if !w.Thin { // thin events have no version
@@ -118,11 +118,11 @@ func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.W
 			u, err := url.Parse(e.URL)
 			return err == nil && strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), path)
 		}
-		which = fmt.Sprintf(" (its URL ends in %s; the source's url setting would identify it)", path)
+		which = fmt.Sprintf(" (its URL ends in %s; set url of the source to identify the endpoint exactly)", path)
 		missing = "a URL that ends in " + path
 		if !slices.ContainsFunc(all, is) {
 			is = func(api.WebhookEndpoint) bool { return true }
-			which = fmt.Sprintf(" (one of %d of this account; the source's url setting would identify it)", len(all))
+			which = fmt.Sprintf(" (one of %d in this Stripe account; set url of the source to identify the endpoint exactly)", len(all))
 		}
 	}
 	ours = map[string][]api.WebhookEndpoint{}
@@ -149,7 +149,7 @@ func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, 
 			whose = ", the account's default"
 		}
 		if version != "" && !stripe.Tested(version) {
-			found.add(endpoint.Version, "endpoint %s%s sends in API version %s%s, which no reader was tested with",
+			found.add(endpoint.Version, "endpoint %s%s sends API version %s%s, which pawl was not tested with",
 				e.ID, which, version, whose)
 			found.about(endpoint.Version, version)
 		}
@@ -168,14 +168,14 @@ func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, found *fin
 	id := on[0].ID + which
 	if sent[everyType] {
 		if !w.Wanted(everyType) {
-			found.add(endpoint.Ignored, "endpoint %s sends every type; %d are run, and the others are ignored", id,
+			found.add(endpoint.Ignored, "endpoint %s sends every type; pawl runs %d types and ignores the others", id,
 				len(w.Types))
 		}
 		return
 	}
 	unsent := slices.DeleteFunc(slices.Clone(w.Types), func(t string) bool { return sent[t] })
 	if len(unsent) > 0 {
-		found.add(endpoint.Unsent, "endpoint %s does not send what flows are for: %s", id, strings.Join(unsent, ", "))
+		found.add(endpoint.Unsent, "endpoint %s does not send types that have a flow: %s", id, strings.Join(unsent, ", "))
 	}
 	ignored := slices.DeleteFunc(slices.Sorted(maps.Keys(sent)), w.Wanted)
 	if len(ignored) > 0 {

@@ -88,7 +88,7 @@ func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error)
 		report.From, report.KeptSince = kept, &kept
 	}
 	if !report.From.Before(report.To) {
-		return nil, fmt.Errorf("nothing lies between %s and %s: Stripe keeps events for 30 days",
+		return nil, fmt.Errorf("no events are available between %s and %s: Stripe returns events of the last 30 days",
 			report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
 	}
 	connected, err := g.Connected(ctx)
@@ -101,7 +101,7 @@ func (g *Gaps) Find(ctx context.Context, from, to time.Time) (*GapReport, error)
 	}
 	for _, account := range append([]string{""}, connected...) {
 		if err := list(ctx, account, report); err != nil {
-			return nil, fmt.Errorf("list what Stripe has sent to %s: %w", g.Source, err)
+			return nil, fmt.Errorf("list Stripe's events for %s: %w", g.Source, err)
 		}
 	}
 	slices.SortStableFunc(report.Missing, func(a, b Gap) int { return a.Created.Compare(b.Created) })
@@ -117,7 +117,7 @@ func (g *Gaps) list(ctx context.Context, account string, report *GapReport) erro
 		var err error
 		page, more, err = g.API.Events(ctx, q)
 		if errors.Is(err, stripe.ErrNotFound) && q.After != "" {
-			return errors.New("the place in the list is gone: ask again")
+			return errors.New("the position in the list no longer exists: list again from the start")
 		}
 		if err != nil {
 			return err

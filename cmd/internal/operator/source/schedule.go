@@ -50,7 +50,7 @@ const underway = 10 * time.Minute
 func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r schedules.Result, err error) {
 	watched, able := s.Sources[in.Source]
 	if !able {
-		return schedules.Result{Says: "source " + in.Source + " has no api_key: the check is skipped"}, nil
+		return schedules.Result{Says: "source " + in.Source + " has no api_key: pawl skips the check"}, nil
 	}
 	alive, end := context.WithCancel(ctx)
 	defer end()
@@ -62,7 +62,7 @@ func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r sche
 		return r, err
 	}
 	if started == nil {
-		r.Says = "source " + in.Source + " has had neither a delivery nor an import: nothing is searched yet"
+		r.Says = "source " + in.Source + " has had neither a delivery nor an import: pawl does not search yet"
 		return r, nil
 	}
 	now := gaps.Now()
@@ -77,9 +77,9 @@ func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r sche
 		r.Says = "no gap " + between
 		return r, nil
 	case !in.File:
-		s.Log.WarnContext(ctx, "events never came", "source", in.Source, "events", n)
+		s.Log.WarnContext(ctx, "events are missing", "source", in.Source, "events", n)
 		r.Left = n
-		r.Says = fmt.Sprintf("%d events never came %s: pawl events backfill %s shows them", n, between, in.Source)
+		r.Says = fmt.Sprintf("%d events are missing %s: pawl events backfill %s lists them", n, between, in.Source)
 		return r, nil
 	}
 	// A retry of the activity finds only the events that the first attempt has not filed, so it is a new decision.
@@ -92,8 +92,8 @@ func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r sche
 	if err != nil {
 		return r, err
 	}
-	s.Log.WarnContext(ctx, "events never came, and were taken in", "source", in.Source, "events", n)
-	r.Says = fmt.Sprintf("%d events never came %s, and were taken in", n, between)
+	s.Log.WarnContext(ctx, "missing events were stored", "source", in.Source, "events", n)
+	r.Says = fmt.Sprintf("%d events were missing %s, and pawl stored them", n, between)
 	return r, nil
 }
 
@@ -102,7 +102,7 @@ func (s *Schedule) ExamineEndpoint(ctx context.Context, in schedules.EndpointInp
 	err error) {
 	watched, able := s.Sources[in.Source]
 	if !able {
-		return schedules.Result{Says: "source " + in.Source + " has no api_key: the check is skipped"}, nil
+		return schedules.Result{Says: "source " + in.Source + " has no api_key: pawl skips the check"}, nil
 	}
 	found, err := watched.Endpoint.Find(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Schedule) ExamineEndpoint(ctx context.Context, in schedules.EndpointInp
 	for _, f := range fresh {
 		s.Log.WarnContext(ctx, "endpoint", "source", in.Source, "finding", string(f.Kind), "says", f.Says)
 	}
-	r.Says = "the endpoint is as the source wants it"
+	r.Says = "the endpoint matches the source"
 	if len(e.Findings) > 0 {
 		r.Says = e.Says()
 	}

@@ -32,7 +32,7 @@ filters. --dry-run lists them. pawl jobs show prints the result of each task, an
 
 func closed(d *decide.Decision, t *account.Task) (c change, err error) {
 	if t.Kind == billing.TaskReview {
-		return c, d.Refuse("is reviewed by its event %s, which waits for the end of that: decide there, with pawl events approve or reject %[1]s", t.Event)
+		return c, d.Refuse("belongs to the review of event %s: decide about the event with pawl events approve or reject %[1]s", t.Event)
 	}
 	c = change{after: resultOf(t), do: account.Done, judges: judges(t.Mode, t.Kind)}
 	c.after.State = fold.TaskDone

@@ -17,7 +17,7 @@ task.`,
 
 func take(d *decide.Decision, t *account.Task) (c change, err error) {
 	if t.TakenBy == d.Who {
-		return c, d.Refuse("is taken by %s already", d.Who)
+		return c, d.Refuse("is already assigned to %s", d.Who)
 	}
 	t.TakenBy = d.Who
 	return change{after: resultOf(t), do: account.Take}, nil

@@ -127,7 +127,7 @@ func Show(ctx context.Context, o *decide.Operator, object string) ([]Shown, erro
 		return nil, err
 	}
 	if len(tasks) == 0 {
-		return nil, decide.Unknownf("%s has no task, and had none: `pawl tasks list` shows the object of each", object)
+		return nil, decide.Unknownf("%s has no task and never had one: `pawl tasks list` shows the object of each task", object)
 	}
 	actions, err := o.Audit.List(ctx, audit.Filter{Target: object, Limit: mostActions})
 	if err != nil {

@@ -28,10 +28,10 @@ var New = decide.Verb{
 	Flags: []decide.Flag{
 		{Name: "role", Usage: "the rights of the token, as the `role` of a person: " + role.Names() + " (required)",
 			Required: true, Value: func(a *decide.Args) *string { return &a.Role }},
-		{Name: "expires", Usage: "`when` it ends: 90d, 2027-01-31, a time, or never (required)", Required: true,
+		{Name: "expires", Usage: "`when` it expires: 90d, 2027-01-31, a time, or never (required)", Required: true,
 			Value: func(a *decide.Args) *string { return &a.Expires }},
 		{Name: "networks", Required: true,
-			Usage: "the only `networks` that it may be used from: 10.0.0.0/8,192.0.2.7, or all (required)",
+			Usage: "the `networks` from which pawl accepts it: 10.0.0.0/8,192.0.2.7, or all (required)",
 			Value: func(a *decide.Args) *string { return &a.Networks }},
 	},
 	Long: `Create an API token for a program and show it. It is shown only once, because pawl stores only its hash. The audit trail
@@ -42,7 +42,7 @@ var newRule = decide.Rule[*newToken, *Result]{
 	Find: func(_ context.Context, d *decide.Decision) (*newToken, string, error) {
 		t := &newToken{token.Token{Name: d.Target, Role: d.Role, MadeBy: d.Who}, token.New()}
 		if t.Name == "" || len(t.Name) > maxTokenName || strings.Trim(t.Name, tokenNames) != "" {
-			return nil, "", decide.Invalidf("the name of a token is 1 to %d letters, digits, and of - _ .",
+			return nil, "", decide.Invalidf("the name of a token has 1 to %d letters, digits or the characters - _ .",
 				maxTokenName)
 		}
 		if _, err := role.Parse(d.Role); err != nil {
@@ -64,7 +64,7 @@ var newRule = decide.Rule[*newToken, *Result]{
 			Do: func(ctx context.Context, tx pgx.Tx) error {
 				made, err := token.Make(ctx, tx, t.Token, token.Hash(t.text))
 				if err == nil && !made {
-					err = d.Refuse("is the name of a token already: pawl tokens list shows them")
+					err = d.Refuse("is already the name of a token: pawl tokens list shows all names")
 				}
 				return err
 			},
@@ -72,15 +72,15 @@ var newRule = decide.Rule[*newToken, *Result]{
 	},
 	Act: func(_ context.Context, _ *decide.Decision, t *newToken, rec decide.Recorded) (string, *Result, error) {
 		if rec.Repeated {
-			return "its text was shown then", &Result{Name: t.Name}, nil
+			return "pawl showed the token then, and cannot show it again", &Result{Name: t.Name}, nil
 		}
-		return "this is shown once, and kept nowhere", &Result{t.Name, role.Role(t.Role), t.text}, nil
+		return "pawl shows the token only now, and does not store it", &Result{t.Name, role.Role(t.Role), t.text}, nil
 	},
 }
 
 // expiry parses the end of a token. nil means that the token does not expire.
 func expiry(text string, now time.Time) (*time.Time, error) {
-	wrong := decide.Invalidf("expires: %.40q is no time in the future: write 90d, 2027-01-31, 2027-01-31T12:00:00Z, or never", text)
+	wrong := decide.Invalidf("expires: %.40q is not a time in the future: write 90d, 2027-01-31, 2027-01-31T12:00:00Z, or never", text)
 	if text == "never" {
 		return nil, nil
 	}
@@ -119,7 +119,7 @@ func networks(text string) (list []netip.Prefix, err error) {
 		list = append(list, n.Masked())
 	}
 	if len(list) == 0 {
-		return nil, decide.Invalidf("networks: name at least one, as 10.0.0.0/8, or write %s", allNetworks)
+		return nil, decide.Invalidf("networks: write at least one network, such as 10.0.0.0/8, or %s", allNetworks)
 	}
 	return list, nil
 }
@@ -135,14 +135,14 @@ func narrower(d *decide.Decision, made *newToken) error {
 	by := d.By
 	switch {
 	case slices.ContainsFunc(role.All(), func(r role.Role) bool { return string(r) == made.Role && !covers(by, r) }):
-		return decide.Faultf(decide.Forbidden, "role: a token makes no token that may do more than itself")
+		return decide.Faultf(decide.Forbidden, "role: a token cannot create a token with more rights than its own")
 	case by.Until != nil && (made.ExpiresAt == nil || made.ExpiresAt.After(*by.Until)):
 		return decide.Faultf(decide.Forbidden,
-			"expires: a token makes no token that lasts longer than itself, until %s",
+			"expires: a token cannot create a token that expires later than itself, at %s",
 			decide.FormatTime(*by.Until))
 	case len(by.Networks) > 0 && (len(made.Networks) == 0 || slices.ContainsFunc(made.Networks,
 		func(n netip.Prefix) bool { return isElsewhere(by, n) })):
-		return decide.Faultf(decide.Forbidden, "networks: a token makes no token for other networks than its own")
+		return decide.Faultf(decide.Forbidden, "networks: a token cannot create a token for networks other than its own")
 	}
 	return nil
 }

@@ -24,12 +24,12 @@ var revokeRule = decide.Rule[token.Token, *Result]{
 	Find: func(ctx context.Context, d *decide.Decision) (token.Token, string, error) {
 		t, err := token.Get(ctx, d.Operator.DB, d.Target)
 		if errors.Is(err, schema.ErrNotFound) {
-			err = decide.Unknownf("no token %q: pawl tokens list shows them", d.Target)
+			err = decide.Unknownf("no token %q: pawl tokens list shows all tokens", d.Target)
 		}
 		return t, "token/" + d.Target, err
 	},
 	Check: func(_ context.Context, d *decide.Decision, t token.Token) (*decide.Change, error) {
-		revoked := d.Refuse("is revoked already")
+		revoked := d.Refuse("is already revoked")
 		if t.RevokedAt != nil {
 			return nil, revoked
 		}
@@ -46,6 +46,6 @@ var revokeRule = decide.Rule[token.Token, *Result]{
 		}, nil
 	},
 	Act: func(_ context.Context, _ *decide.Decision, t token.Token, _ decide.Recorded) (string, *Result, error) {
-		return "it is accepted no more", &Result{Name: t.Name}, nil
+		return "pawl no longer accepts it", &Result{Name: t.Name}, nil
 	},
 }
