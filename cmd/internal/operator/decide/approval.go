@@ -227,7 +227,8 @@ func waits(ctx context.Context, d *Decision, rec Recorded) (*Answer, error) {
 	case over:
 		a.Says = "it no longer waits for a second person: it was decided or withdrawn, or it has expired"
 	case after.InsteadOf != "":
-		a.Says = "pawl has changed nothing yet: the target of the decision that " + after.InsteadOf + " requested has changed, and another " +
+		a.Says = "pawl has changed nothing yet: the target of the decision that " + after.InsteadOf +
+			" requested has changed, and another " +
 			"person has to confirm your decision"
 	default:
 		a.Says = "pawl executes it after another person has confirmed it in the console"

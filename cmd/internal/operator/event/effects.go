@@ -71,7 +71,8 @@ func effectsRule(on bool) decide.Rule[EffectsResult, *EffectsResult] {
 					continue
 				}
 				if before["starts_at"] = from.At; from.At == nil && is.From == nil {
-					return nil, d.Refuse("already has no effects: they have been off since %s", timeText(from.ChangedAt))
+					return nil, d.Refuse("already has no effects: they have been off since %s",
+						timeText(from.ChangedAt))
 				}
 			}
 			return &decide.Change{

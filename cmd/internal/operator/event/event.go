@@ -157,7 +157,8 @@ func act(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decid
 	case decide.InputOf(r).OnlyRelays() && len(relays) == 0:
 		return fmt.Sprintf("it is received and will be run; no flow handles %s, and source %s has no destination: it will park", r.Type, r.Source), res, nil
 	case decide.InputOf(r).OnlyRelays():
-		return fmt.Sprintf("it is received; no flow handles %s, so pawl only relays it to %s", r.Type, strings.Join(relays, ", ")), res, nil
+		return fmt.Sprintf("it is received; no flow handles %s, so pawl only relays it to %s", r.Type,
+			strings.Join(relays, ", ")), res, nil
 	}
 	return "it is received and will be run", res, nil
 }

@@ -48,7 +48,9 @@ to correct an assignment to the wrong account. The audit trail contains your nam
 var assignRule = decide.Rule[billing.Money, *AssignResult]{
 	Find: func(ctx context.Context, d *decide.Decision) (billing.Money, string, error) {
 		found, err := billing.New(d.Operator.DB).Money(ctx, d.Mode, d.Target)
-		m, err := decide.Only(d.Target, found, err, fmt.Sprintf("%q is not a known payment, refund, dispute, credit note or checkout session", d.Target), decide.BothModes)
+		m, err := decide.Only(d.Target, found, err,
+			fmt.Sprintf("%q is not a known payment, refund, dispute, credit note or checkout session", d.Target),
+			decide.BothModes)
 		return m, "payment/" + m.Mode + "/" + m.ID, err
 	},
 	Check: func(ctx context.Context, d *decide.Decision, m billing.Money) (*decide.Change, error) {

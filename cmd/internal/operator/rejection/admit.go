@@ -59,7 +59,8 @@ var admitRule = decide.Rule[rejection.Rejection, *Admission]{
 		}
 		outcomes, err := d.Operator.Insert(ctx, delivery)
 		if err != nil {
-			return "", nil, fmt.Errorf("admit rejection %s: %w; repeat the command, pawl stores each event once", r.ID, err)
+			return "", nil, fmt.Errorf("admit rejection %s: %w; repeat the command, pawl stores each event once", r.ID,
+				err)
 		}
 		if err := rejection.New(d.Operator.DB).MarkAdmitted(ctx, r.ID); err != nil {
 			return "", nil, err

@@ -92,7 +92,8 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 		}
 		for _, e := range on {
 			if e.Livemode != (w.Mode == "live") && w.Mode != "" {
-				found.add(endpoint.Mode, "endpoint %s%s does not have %s mode, which the source has", e.ID, which, w.Mode)
+				found.add(endpoint.Mode, "endpoint %s%s does not have %s mode, which the source has", e.ID, which,
+					w.Mode)
 			}
 		}
 		if !w.Thin { // thin events have no version
@@ -175,7 +176,7 @@ func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, found *fin
 	}
 	unsent := slices.DeleteFunc(slices.Clone(w.Types), func(t string) bool { return sent[t] })
 	if len(unsent) > 0 {
-		found.add(endpoint.Unsent, "endpoint %s does not send types that have a flow: %s", id, strings.Join(unsent, ", "))
+		found.add(endpoint.Unsent, "endpoint %s does not send types with a flow: %s", id, strings.Join(unsent, ", "))
 	}
 	ignored := slices.DeleteFunc(slices.Sorted(maps.Keys(sent)), w.Wanted)
 	if len(ignored) > 0 {

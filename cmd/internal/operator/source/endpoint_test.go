@@ -62,7 +62,7 @@ func TestEndpointWatch_FindsEachKind(t *testing.T) {
 		"any":       {"", []document{with(document{"url": "https://b.test/x", "livemode": false})}, "mode: endpoint we_1 (one of 1 in this Stripe account; set url of the source to identify the endpoint exactly) does not have live mode, which the source has"},
 		"version":   {url, []document{with(document{"api_version": "2020-08-27"})}, "version: endpoint we_1 sends API version 2020-08-27, which pawl was not tested with"},
 		"default":   {url, []document{with(document{"api_version": nil})}, "version: endpoint we_1 sends API version 2019-01-01, the account's default, which pawl was not tested with"},
-		"unsent":    {url, []document{with(document{"enabled_events": []string{"invoice.paid"}})}, "unsent: endpoint we_1 does not send types that have a flow: customer.created"},
+		"unsent":    {url, []document{with(document{"enabled_events": []string{"invoice.paid"}})}, "unsent: endpoint we_1 does not send types with a flow: customer.created"},
 		"in two":    {url, []document{with(document{"enabled_events": []string{"invoice.paid"}}), with(document{"id": "we_2"})}, ""},
 		"ignored":   {url, []document{with(document{"enabled_events": []string{"invoice.paid", "customer.created", "plan.created"}})}, "ignored: endpoint we_1 sends ignored event types: plan.created"},
 		"all types": {url, []document{with(document{"enabled_events": []string{"*"}})}, "ignored: endpoint we_1 sends every type; pawl runs 2 types and ignores the others"},
@@ -104,7 +104,7 @@ func TestEndpointWatch_ThinEvents_Destination(t *testing.T) {
 	}{
 		"as it should be": {nil, 200, ""},
 		"off":             {document{"status": "disabled"}, 200, "off: Stripe has disabled endpoint ed_1: it delivers nothing"},
-		"unsent":          {document{"enabled_events": []string{"v1.customer.created"}}, 200, "unsent: endpoint ed_1 does not send types that have a flow: v1.invoice.paid\nignored: endpoint ed_1 sends ignored event types: v1.customer.created"},
+		"unsent":          {document{"enabled_events": []string{"v1.customer.created"}}, 200, "unsent: endpoint ed_1 does not send types with a flow: v1.invoice.paid\nignored: endpoint ed_1 sends ignored event types: v1.customer.created"},
 		"forbidden":       {nil, 403, "unread: the api_key may not read event destinations: pawl cannot check whether Stripe has enabled it"},
 	} {
 		t.Run(name, func(t *testing.T) {

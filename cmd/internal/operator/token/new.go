@@ -142,7 +142,8 @@ func narrower(d *decide.Decision, made *newToken) error {
 			decide.FormatTime(*by.Until))
 	case len(by.Networks) > 0 && (len(made.Networks) == 0 || slices.ContainsFunc(made.Networks,
 		func(n netip.Prefix) bool { return isElsewhere(by, n) })):
-		return decide.Faultf(decide.Forbidden, "networks: a token cannot create a token for networks other than its own")
+		return decide.Faultf(decide.Forbidden,
+			"networks: a token cannot create a token for networks other than its own")
 	}
 	return nil
 }
