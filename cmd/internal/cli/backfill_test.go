@@ -158,7 +158,7 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 		t.Fatalf("code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	for _, flags := range [][]string{{"cus_nobody", "--dry-run"}, {"cus_nobody", "--reason", "lost", "--yes"}} {
-		if got := s.Pawl(t, append([]string{"reconcile"}, flags...)...); got.Code != 1 || !strings.Contains(got.Out, "nothing was compared: cus_nobody is left out: Stripe shows no such customer") {
+		if got := s.Pawl(t, append([]string{"reconcile"}, flags...)...); got.Code != 1 || !strings.Contains(got.Out, "nothing was compared: cus_nobody is left out: Stripe returns no such customer") {
 			t.Errorf("%q: code %d\n%s%s", flags, got.Code, got.Out, got.Err)
 		}
 	}

@@ -205,7 +205,7 @@ func TestBulk_UsageErrors(t *testing.T) {
 		"--status: skip is possible for events that are dead or needs_review": {"skip", "--status", "processed", "--reason", "x"},
 		"--status: run is possible for events that are ignored or":            {"start", "--status", "processed", "--reason", "x"},
 		"--status: replay is possible for events that are processed or":       {"replay", "--status", "ignored", "--reason", "x"},
-		"--rate: write a number of events a second":                           {"retry", "--status", "dead", "--rate", "1000", "--reason", "x"},
+		"--rate: write a number of events per second":                         {"retry", "--status", "dead", "--rate", "1000", "--reason", "x"},
 		"\"soon\" is not a time":                                              {"retry", "--status", "dead", "--since", "soon", "--reason", "x"},
 		"--request-id: the request ID of a job has at most 60 characters":     {"retry", "--status", "dead", "--request-id", "a b", "--reason", "x"},
 		"events retry needs --reason REASON":                                  {"retry", "--status", "dead"},
@@ -234,7 +234,7 @@ func TestBulk_ApproveRejectDone(t *testing.T) {
 	}
 	for _, args := range [][]string{{"approve"}, {"reject"}, {"mark-done", "--effect", "finance-export", "--reference", "journal 7"}} {
 		r := s.Pawl(t, append([]string{"events", args[0], "--status", "dead", "--reason", "x", "--yes", "--request-id", args[0]}, args[1:]...)...)
-		if !strings.Contains(r.Err, "the job "+args[0]+" is made") {
+		if !strings.Contains(r.Err, "the job "+args[0]+" is stored") {
 			t.Errorf("%s: exit %d, %s%s", args[0], r.Code, r.Out, r.Err)
 		}
 	}

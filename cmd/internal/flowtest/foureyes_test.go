@@ -112,7 +112,7 @@ func TestFourEyes_Assign(t *testing.T) {
 		t.Errorf("ada: %+v", a)
 	}
 	asked := assign("bob", x.own("globex"), "")
-	if a := asked; a.Pending == nil || !strings.Contains(a.Says, "what ada had asked for") {
+	if a := asked; a.Pending == nil || !strings.Contains(a.Says, "the decision that ada requested has changed") {
 		t.Errorf("bob, for another account: %+v", a)
 	}
 	if a := assign("carol", x.own("globex"), asked.Pending.ID); a.Pending != nil || a.Result.(*money.AssignResult).AssignedTo != x.own("globex") {
