@@ -194,8 +194,9 @@ type list[T any] struct {
 
 // About returns the description.
 func (l *list[T]) About() *Description {
-	l.Continues = l.cursor != nil
-	return &l.Description
+	about := l.Description
+	about.Continues = l.cursor != nil
+	return &about
 }
 
 // Item returns the type of an item.
