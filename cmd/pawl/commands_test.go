@@ -87,7 +87,7 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 			{"rejections", "list"}, {"rejections", "admit", "x", "--reason", "x"}, {"sources"},
 		} {
 			r := s.Pawl(t, args...)
-			if said := r.Out + r.Err; r.Code != 1 || strings.Contains(said, "hush") || !strings.Contains(said, "env:DSN is no Postgres DSN") {
+			if said := r.Out + r.Err; r.Code != 1 || strings.Contains(said, "hush") || !strings.Contains(said, "env:DSN is not a Postgres DSN") {
 				t.Errorf("pawl %v with %s: exit %d, %s", args, dsn, r.Code, said)
 			}
 		}
