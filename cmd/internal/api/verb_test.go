@@ -114,7 +114,7 @@ func TestDecide_TwoPersons_Accepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	receipts := receipt.NewStore(s.db, receipt.Options{})
+	receipts := receipt.NewStore(s.db, receipt.Options{Timeout: 20 * time.Second})
 	t.Cleanup(receipts.Close)
 	if _, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
 		Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body}}}); err != nil {
