@@ -58,7 +58,7 @@ type Receipts interface {
 type Planning struct {
 	// Onboarding lists the plans with an onboarding task for new customers.
 	Onboarding []string `json:",omitempty"`
-	// BookZero books invoices that were paid with an amount of 0.
+	// BookZero is set if invoices that were paid with an amount of 0 are booked.
 	BookZero bool `json:",omitempty"`
 	// SellsOnce is set if any price grants its plan without a subscription. The flow then fetches the lines of a
 	// checkout session.
@@ -66,7 +66,7 @@ type Planning struct {
 	// WaitForName is how long the run of a new customer's event waits until another event reports the account. Zero
 	// disables the wait.
 	WaitForName time.Duration `json:",omitempty"`
-	// CancelCompensates makes a cancellation in Temporal compensate the effects of the run.
+	// CancelCompensates is set if a cancellation in Temporal compensates the effects of the run.
 	CancelCompensates bool `json:",omitempty"`
 }
 
@@ -243,7 +243,7 @@ type Facts struct {
 }
 
 // ApplyFacts stores facts and computes the states of their objects. It writes the facts, the states, the outbox events
-// and the ledger row in one transaction, so this happens exactly once. The result's Value is a fold.Change.
+// and the ledger row in one transaction, so facts are applied exactly once. The result's Value is a fold.Change.
 func (b *Billing) ApplyFacts(ctx context.Context, in EffectInput[Facts]) (effect.Result, error) {
 	for _, f := range in.For.Facts {
 		if err := in.Effect.Check(f.Mode); err != nil {
@@ -354,8 +354,8 @@ type AccountDue struct {
 	At      time.Time
 }
 
-// ApplyDue applies the due actions of an account in pawl's database. This happens exactly once, because the ledger row
-// is part of the same transaction. The result's Value is a fold.Change.
+// ApplyDue applies the due actions of an account in pawl's database. Each action is applied exactly once, because the
+// ledger row is part of the same transaction. The result's Value is a fold.Change.
 func (b *Billing) ApplyDue(ctx context.Context, in EffectInput[AccountDue]) (effect.Result, error) {
 	of := in.For
 	if err := in.Effect.Check(of.Mode); err != nil {

@@ -76,10 +76,10 @@ type RecordDecisionResult struct {
 // ErrTypeNotRecorded is the type of the error for a decision that the audit trail does not contain.
 const ErrTypeNotRecorded = "DecisionNotRecorded"
 
-// RecordDecision sets the receipt to processing again. It accepts a decision only if the audit trail contains it. pawl
-// records each decision there before it sends the update, so a person with access only to Temporal cannot decide in the
-// name of another person. If other runs have settled every effect in the meantime, the run does not execute the
-// decision: see [DoneMeanwhile].
+// RecordDecision sets the receipt to processing again. It accepts a decision only if the audit trail contains the
+// decision. pawl writes each decision to the audit trail before it sends the update, so a person with access only to
+// Temporal cannot decide in the name of another person. If other runs have settled every effect in the meantime, the
+// run does not execute the decision: see [DoneMeanwhile].
 func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (RecordDecisionResult, error) {
 	before, err := r.own(ctx, in.Ref)
 	if err != nil {
@@ -130,8 +130,8 @@ type SkipEffectResult struct {
 	Met *effect.Result `json:",omitempty"`
 }
 
-// SkipEffect marks an effect as skipped in the ledger. An effect that was executed in the meantime stays done. While
-// an attempt is in progress, SkipEffect returns an error and is retried.
+// SkipEffect marks an effect as skipped in the ledger. If another run has executed the effect in the meantime, the
+// effect stays done. While an attempt is in progress, SkipEffect returns an error, and Temporal retries it.
 func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectResult, error) {
 	key := in.Effect.Key
 	err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason)

@@ -46,8 +46,9 @@ type Entry struct {
 	Invoice      string `json:"invoice,omitempty"`
 	Subscription string `json:"subscription,omitempty"`
 	// Payment is the ID of the booked payment of an invoice: a payment intent, or a charge without a payment intent. It
-	// is "" if only the invoice has reported the amount. pawl uses it to fetch the settlement and does not send it,
-	// because it depends on the order of events whether it is known.
+	// is "" if only the invoice has reported the amount. pawl uses Payment only to fetch the settlement. It does not
+	// send Payment to the sink, because the order of events decides whether the payment is known at the time of the
+	// booking.
 	Payment string `json:"payment,omitempty"`
 	Plan    string `json:"plan,omitempty"`
 	// Amount and Tax are in minor units of Currency. Amount includes Tax.
@@ -215,7 +216,7 @@ func (f *Finance) exact(ctx context.Context, in EffectInput[Entry]) (entry Entry
 // waits returns a result with state Waits if another entry must be booked first, and the zero result otherwise. It uses
 // no slot of the sink and claims nothing. An entry that a person confirmed does not wait.
 //
-// After it has recorded the wait, it checks again, because the other entry may have been booked before the record.
+// After waits has recorded the wait, it checks again, because the other entry may have been booked before the record.
 func (f *Finance) waits(ctx context.Context, c effect.Call) (effect.Result, error) {
 	if len(c.After) == 0 || c.ByHand != nil {
 		return effect.Result{}, nil

@@ -162,9 +162,9 @@ func (o *Objects) fetch(ctx context.Context, api *stripe.Client, w Wanted, a *ef
 	return FetchedObject{facts}, o.caughtUp(ctx, w, facts[0])
 }
 
-// mayBeAbsent reports whether the run can continue without the object. It can if the object only refines known data:
-// the order of a subscription's changes, or the payment of an invoice. It also can for an invoice, because Stripe
-// deletes draft invoices.
+// mayBeAbsent reports whether the run can continue without the object. It returns true if the object only refines known
+// data: the order of a subscription's changes, or the payment of an invoice. It also returns true for an invoice,
+// because Stripe deletes draft invoices.
 func (w Wanted) mayBeAbsent() bool {
 	if w.Tag != "" {
 		return w.EventType == "invoice.deleted"

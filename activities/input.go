@@ -8,7 +8,7 @@ import (
 )
 
 // EffectInput is the input of an effect's activity: the call, and the data of the request to the outside system.
-// Workflow histories contain it, so fields can only be added, and must not contain personal data.
+// Workflow histories contain this struct, so fields can only be added, and must not contain personal data.
 type EffectInput[N any] struct {
 	Effect effect.Call
 	For    N

@@ -98,8 +98,8 @@ type sentMail struct {
 }
 
 // SendLetter sends an e-mail to the customer. It skips the e-mail if it is switched off, if its content is no longer
-// true, or if the customer has no address. It delays an e-mail about a state by [Mail.Settle]; during the delay it
-// holds no claim.
+// true, or if the customer has no address. It delays an e-mail about a state by [Mail.Settle]; during the delay, no
+// claim of the effect exists.
 func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.Result, error) {
 	if err := in.Effect.Check(in.For.Mode); err != nil {
 		return effect.Result{}, err

@@ -10,8 +10,8 @@ import (
 )
 
 // Notice is the condition under which the content of an e-mail is true. SendLetter checks it right before sending,
-// while it sends no other e-mail about the same object. So pawl sends no e-mail that a known fact has made untrue, and
-// no older e-mail after a newer one.
+// while it sends no other e-mail about the same object. Therefore pawl sends no e-mail that a known fact has made
+// untrue, and no older e-mail after a newer e-mail.
 type Notice struct {
 	While While
 	// Subscription is the subscription that the e-mail is about, or the subscription of the invoice. It may be "".
@@ -25,7 +25,7 @@ type Notice struct {
 	Since time.Time `json:",omitzero"`
 	Until time.Time `json:",omitzero"`
 	// Series lists the key prefixes of e-mails with the same message. [Mail.Apart] is the minimum time between two of
-	// them.
+	// these e-mails.
 	Series []string `json:",omitempty"`
 }
 

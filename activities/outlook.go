@@ -18,7 +18,8 @@ import (
 // Outlooks opens previews of activities. A preview sends nothing to outside systems. It writes to pawl's database to
 // compute the results, and rolls the writes back.
 //
-// Its fields are the receivers of a worker. Their effect runners are unused and may be nil.
+// The fields are the receivers of a worker. A preview does not use the effect runners of these receivers, which may be
+// nil.
 type Outlooks struct {
 	DB           *pgxpool.Pool
 	Billing      *Billing

@@ -37,8 +37,8 @@ type Publisher struct {
 const (
 	// publishBatch is the maximum number of events in a round. Requests for different accounts run in parallel.
 	publishBatch = 64
-	// publishPoll is the interval at which the publisher reads the outbox, to find events of other processes. For an
-	// event of this process, Wake is called.
+	// publishPoll is the interval at which the publisher reads the outbox, to find events of other processes. If this
+	// process writes an event, it calls Wake.
 	publishPoll = 500 * time.Millisecond
 	// publishPace is the minimum time between the starts of two rounds. Under load, one round then publishes the events
 	// of several transactions.
@@ -97,7 +97,7 @@ func (p *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// RunOnce publishes the oldest due events of each account and reports whether it published any.
+// RunOnce publishes the oldest due events of each account, and reports whether it published an event.
 func (p *Publisher) RunOnce(ctx context.Context) (published bool, err error) {
 	return p.round(ctx, publishBatch, p.lease())
 }

@@ -33,16 +33,17 @@ type Runs struct {
 	Measures *Measures
 }
 
-// Waits is an alias for flows, which do not import package receipt.
+// Waits is an alias of [receipt.Waits]. The flows use this alias and the aliases below, because they do not import
+// package receipt.
 type Waits = receipt.Waits
 
-// OpenEffect is an alias for flows.
+// OpenEffect is an alias of [receipt.OpenEffect] for the flows.
 type OpenEffect = receipt.OpenEffect
 
 type (
-	// Step is an alias for flows.
+	// Step is an alias of [receipt.Step] for the flows.
 	Step = receipt.Step
-	// Left is an alias for flows.
+	// Left is an alias of [receipt.Left] for the flows.
 	Left = receipt.Left
 )
 
@@ -141,7 +142,7 @@ func (r *Runs) ParkRun(ctx context.Context, in ParkRunInput) (ParkRunResult, err
 	r.Measures.leaves(ctx, in.Ref, held.APIVersion, in.Status)
 	r.logState(ctx, slog.LevelWarn, "run parked", in.Ref, "status", in.Status, "reason", code)
 	// Read the ledger only after the park is committed. A run that settles an effect reads the parked runs after it has
-	// settled the effect. So either this run finds the settled effect, or the other run finds this parked run.
+	// settled the effect. Therefore either this run finds the settled effect, or the other run finds this parked run.
 	keys := in.Waits.Keys()
 	found, err := r.Ledger.Read(ctx, keys)
 	if err != nil {
@@ -159,8 +160,9 @@ type RecordCancellationResult struct{ Words string }
 // readingHistory is the timeout for reading a run's history.
 const readingHistory = 5 * time.Second
 
-// RecordCancellation records who cancelled the run, and why. A run does not get this information, so RecordCancellation
-// reads it from the history. If that fails, it records the cancellation without a person and a reason.
+// RecordCancellation records who cancelled the run, and why. Temporal does not pass this information to the run, so
+// RecordCancellation reads it from the history. If the history cannot be read, it records the cancellation without a
+// person and a reason.
 func (r *Runs) RecordCancellation(ctx context.Context, in RecordCancellationInput) (RecordCancellationResult, error) {
 	if _, err := r.own(ctx, in.Ref); err != nil {
 		return RecordCancellationResult{}, err
@@ -226,8 +228,8 @@ func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResul
 	return FinishRunResult{}, nil
 }
 
-// settledOtherwise reports whether a status was permanently rejected. There are two reasons. The transition is not
-// allowed, because an operator has dismissed the receipt; the run is closed anyway. Or a later workflow task has
+// settledOtherwise reports whether a status was permanently rejected. There are two cases. An operator has dismissed
+// the receipt, so the transition is not allowed; the run is closed in this case, too. Or a later workflow task has
 // written another status; Temporal then also rejects the result of this task.
 func settledOtherwise(err error) bool {
 	var refused *receipt.TransitionError

@@ -38,9 +38,9 @@ const (
 // waitsToSettle is the reason on the receipt while an entry waits for its settlement.
 const waitsToSettle = "Stripe has not reported the settlement of the money yet"
 
-// settles reports whether pawl can fetch the settlement of the entry. It returns false for a reversal, which has the
-// settlement of the reversed entry, and for a dispute, because its events contain the settlement. It also returns false
-// for a part of a charge's refunds with an ID that pawl made.
+// settles reports whether pawl can fetch the settlement of the entry. It returns false for two kinds of entries: a
+// reversal has the settlement of the reversed entry, and the events of a dispute contain the settlement. It also
+// returns false for a part of a charge's refunds with an ID that pawl made.
 func (e Entry) settles() bool {
 	switch e.Kind {
 	case PaymentEntry:

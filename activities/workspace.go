@@ -119,7 +119,7 @@ func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Work
 	})
 }
 
-// current returns an [effect.NotWanted] if sent is no longer the newest target of the account.
+// current returns an error of type [effect.NotWanted] if the account has a newer target than sent.
 func (w *Workspaces) current(ctx context.Context, sent Workspace) error {
 	newest, err := w.Targets.Target(ctx, sent.Mode, sent.Account)
 	if err != nil {

@@ -28,8 +28,8 @@ func (s *summary) add(o receipt.Outcome) {
 	}
 }
 
-// outcome returns the outcome of the whole delivery: the first of accepted, parked, duplicate and ignored that one of
-// its events has.
+// outcome returns the outcome of the whole delivery: accepted if one of its events was accepted, else parked, else
+// duplicate, else ignored.
 func (s *summary) outcome() outcome {
 	switch {
 	case s.fresh > 0:

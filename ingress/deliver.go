@@ -186,7 +186,7 @@ func (d *delivery) admit() bool {
 func (d *delivery) refuse(err error) error {
 	rejection, ok := errors.AsType[*webhook.Error](err)
 	if !ok {
-		// The verifier could not get something that it needs, such as a certificate. After a 503, the provider retries.
+		// The verifier lacks data that it could not fetch, such as a certificate. After a 503, the provider retries.
 		d.s.unverified.Do(func() {
 			d.s.cfg.Log.Error("deliveries cannot be verified now", "source", d.source.Name, "provider", d.provider,
 				"error", err)

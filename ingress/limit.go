@@ -16,8 +16,9 @@ type Limits struct {
 	Body int64
 	// Header is the maximum time from the first byte of a request to the end of its headers, default 5 s. Read is the
 	// maximum time from the first byte to the end of the body, default 10 s. Total is the maximum time from the end of
-	// the headers to the end of the answer, default 15 s. Each 256 KiB of a body extends Read and Total by a second.
-	// net/http has no such limits by default, so a client that stops sending would occupy a connection forever.
+	// the headers to the end of the answer, default 15 s. Each 256 KiB of a body extends Read and Total by a second. By
+	// default, net/http has no limits for these times, so a client that stops sending would occupy a connection
+	// forever.
 	Header, Read, Total time.Duration
 	// Connections is the maximum number of open connections. Default 2048. [throttle.Connections] divides them among
 	// senders.

@@ -41,7 +41,7 @@ type metrics struct {
 	attributes sync.Map // caches a metric.MeasurementOption for each labels
 }
 
-// labels contains names and values in turn.
+// labels contains pairs of a name and a value: the value follows its name.
 type labels [8]string
 
 type label struct {

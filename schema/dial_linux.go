@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundUnanswered closes a connection if the peer does not acknowledge sent data for eight seconds. Without it, TCP
-// would retry for a quarter of an hour.
+// boundUnanswered closes a connection if the peer does not acknowledge sent data for eight seconds. Without this limit,
+// TCP would retry for a quarter of an hour.
 func boundUnanswered(network, _ string, conn syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

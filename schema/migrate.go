@@ -1,5 +1,5 @@
-// Package schema contains the migrations and the privileges of the database. Each kind of row has a package of its own
-// below it.
+// Package schema contains the migrations and the privileges of the database. Each kind of row has its own package below
+// package schema.
 package schema
 
 import (
@@ -78,7 +78,7 @@ func migratorConfig(config *pgx.ConnConfig) *pgx.ConnConfig {
 		config.ConnectTimeout = connectWithin
 	}
 	config.DialFunc = dialer.DialContext
-	// With these timeouts, the locks of a migrator that died are released as fast as the locks of other connections.
+	// These timeouts release the locks of a migrator that died as fast as the locks of other connections.
 	maps.Copy(config.RuntimeParams, Settings{"lock_timeout": lockTimeout, "statement_timeout": "0"})
 	Bounds.addTo(config.RuntimeParams)
 	return config

@@ -3,7 +3,7 @@ package schema
 import "math"
 
 // Total returns the SQL expression for the sum of amounts. A sum that does not fit into 64 bits becomes the largest or
-// smallest value. An absurd amount therefore makes one sum wrong, but no query fail.
+// smallest value. An absurd amount therefore makes one sum wrong, but does not make the query fail.
 func Total(amounts string) string {
 	return "greatest(least(sum(" + amounts + "), 9223372036854775807), -9223372036854775808)::bigint"
 }

@@ -51,8 +51,8 @@ func Bound(options *pgxpool.Config, use Use) {
 // connection.
 func Pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }
 
-// CheckSession returns an error if a session must not be used. This is so if it goes through a pooler that the URL does
-// not declare, because clients would then use each other's prepared statements. It is also so if the session lacks the
+// CheckSession returns an error if a session must not be used. There are two cases. The session goes through a pooler
+// that the URL does not declare: clients would then use each other's prepared statements. Or the session lacks the
 // settings in [Bounds].
 func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// privilege is a set of rights of a role on tables or views. The lists in this file are the only ones: [SetRoles]
-// grants them, [LacksAsWorker] compares a role with them, and a test compares them with the actual rights on each
+// privilege is a set of rights of a role on tables or views. The lists in this file are complete: [SetRoles] grants
+// these privileges, [LacksAsWorker] compares a role with them, and a test compares them with the actual rights on each
 // column.
 type privilege struct {
 	verbs string
@@ -22,7 +22,7 @@ type privilege struct {
 // everyTable means all tables, except the tables after the word "but".
 const everyTable = "every table"
 
-// ingressPrivileges belong to the process that is open to the network. It may read no payload.
+// ingressPrivileges belong to an ingress, which is reachable from the network. An ingress may not read payloads.
 var ingressPrivileges = []privilege{
 	{"select, insert", "", "receipts", "it records events, and starts runs of waiting events"},
 	{"update", "but id, provider, account, mode, event_id, relay_of", "receipts",
@@ -96,8 +96,8 @@ var workerPrivileges = []privilege{
 	{"delete", "", "redeliveries, outbox, jobs, job_items", "operators trim: docs/operations/database-growth.md"},
 }
 
-// consolePrivileges belong to a console, which many people use. It may read what its pages show, but no payload. It
-// writes requests, which a worker executes; see package request.
+// consolePrivileges belong to a console, which many people use. A console may read the data that its pages show, but no
+// payload. It writes requests, which a worker executes; see package request.
 var consolePrivileges = []privilege{
 	{"select", "", everyTable + " but receipt_bodies, rejections, effects, addresses, quotas, tokens, sessions, " +
 		"console_requests", "its pages"},

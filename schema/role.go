@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Roles are the database roles of the processes and of external readers. One of them may be the role that migrates,
-// which has all rights.
+// Roles are the database roles of the processes and of external readers. One of these roles may be the role that
+// migrates, which has all rights.
 type Roles struct {
 	Ingress, Worker, Console, Reader []string
 }
 
-// rolesLock is an advisory lock. Its holder is the only migrator that changes the settings of roles. No other code uses
-// its number.
+// rolesLock is an advisory lock. Only the migrator that holds the lock changes the settings of roles. No other code
+// uses the number of this lock.
 const rolesLock = `select pg_advisory_xact_lock(7261002)`
 
 // SetRoles gives each role exactly the privileges that its process needs, and revokes any others; privilege.go lists
@@ -86,7 +86,7 @@ func SetRoles(ctx context.Context, dsn string, roles Roles, log *slog.Logger) er
 }
 
 // closePublic revokes all rights on pawl's tables from PUBLIC, which every role of the server belongs to. Otherwise, a
-// role that may create temporary tables could create some with the names of pawl's tables.
+// role that may create temporary tables could create temporary tables with the names of pawl's tables.
 //
 // Only the owner of the database can revoke rights on the database and on schema public. If another role migrates,
 // closePublic logs the statement that the owner has to run.

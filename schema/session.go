@@ -30,7 +30,7 @@ var Bounds = Settings{
 }
 
 // Handling are the settings of processes that handle events, in addition to [Bounds]. Requests of people do not use
-// them, because these may take longer and filter by various columns.
+// these settings, because such requests may take longer and filter by various columns.
 //
 // force_generic_plan makes Postgres use one plan per statement and connection that searches by the given keys. Nearly
 // all of these statements have keys. Their tests check these plans (schematest.CheckStatements), and production uses

@@ -77,7 +77,7 @@ var executors = join(
 	executes(destinations.RelayEvent, Outlook.ForecastRelay, plan.RelayEvent),
 )
 
-// executor executes the effects of a kind. The type of input is the kind's.
+// executor executes and forecasts the effects of one kind. The type of input is the input type of the kind.
 type executor interface {
 	start(ctx workflow.Context, start starter, call effect.Call, input any) workflow.Future
 	forecast(ctx context.Context, o Outlook, call effect.Call, input any) (activities.Forecast, error)
@@ -86,7 +86,8 @@ type executor interface {
 // starter starts an activity, either as a local activity or as a regular one.
 type starter func(ctx workflow.Context, activity any, input ...any) workflow.Future
 
-// work is the activity of a kind, and its forecast. N is the type of the input of both.
+// work is the [executor] of a kind of effect: the activity that executes an effect, and the function that forecasts the
+// result. Both have an input of type N.
 type work[N any] struct {
 	activity func(context.Context, activities.EffectInput[N]) (effect.Result, error)
 	outlook  func(Outlook, context.Context, activities.EffectInput[N]) (activities.Forecast, error)

@@ -122,8 +122,8 @@ func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	return result, nil
 }
 
-// recall returns a decision from before a reset that also applies to this park. It applies if one of the same effects
-// was open, or if no effect was open and the park had the same reason.
+// recall returns a decision from before a reset that also applies to this park. The decision applies if one of the same
+// effects was open, or if no effect was open and the run parked for the same reason.
 func (r *run) recall(why reason) (decision, bool, error) {
 	open := keysOf(r.f.unsettled())
 	for i, d := range r.kept {

@@ -18,7 +18,7 @@ import (
 // codeWithheld is the reason code of a run that executed everything except a refused change.
 const codeWithheld = "withheld"
 
-// codeProductIgnored is the reason code of a run about another product.
+// codeProductIgnored is the reason code of a run about a product that plans.ignore lists.
 const codeProductIgnored = "product_ignored"
 
 // codeUnknownPrice is the reason code of a run with a price that plans.prices does not contain. The run has executed
@@ -309,8 +309,8 @@ func (w *billingFlow) changeOf(apply *step) (fold.Change, error) {
 	return change, nil
 }
 
-// deliveries returns the steps that relay the event to destinations. Their keys contain the event and not the
-// provider's object, because two events about one object are two messages. If two sources relay the event to the same
+// deliveries returns the steps that relay the event to destinations. The key of a relay contains the event, and not the
+// object of the provider: two events about one object are two messages. If two sources relay the event to the same
 // destination, the destination gets it once.
 func (f *flow) deliveries(destinations []string) []*step {
 	of := f.in

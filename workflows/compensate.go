@@ -10,8 +10,9 @@ import (
 // undo that is refused or uncertain parks the run.
 //
 // Until the ledger contains the first undo, another run for the same fact may still execute an effect that this run has
-// not executed. So an interrupted run first reads the ledger, and also compensates the effects that are done by then.
-// If the other run executes an effect later, it finds the undos in the ledger and compensates the effect itself.
+// not executed. So an interrupted run first reads the ledger, and also compensates the effects that other runs have
+// executed before that time. If the other run executes an effect later, it finds the undos in the ledger and
+// compensates the effect itself.
 func (f *flow) compensate() error {
 	f.undoing, f.undone = true, true
 	left := slices.Clone(f.steps)

@@ -23,7 +23,7 @@ const (
 	UpdateCompensate = "compensate"
 	// UpdateDone marks an effect as done: a person has verified it, or has done it by hand.
 	UpdateDone = "done"
-	// UpdateResend executes an uncertain effect again. It may then happen twice.
+	// UpdateResend executes an uncertain effect again. The effect may then happen twice.
 	UpdateResend = "resend"
 	// UpdateApprove and UpdateReject close a review: see [Reviews].
 	UpdateApprove = "approve"

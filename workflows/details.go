@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/workflows/plan"
 )
 
-// A run shows its state under "Current Details" in the Temporal UI. This adds no event to the history, but it can be
+// A run shows its state under "Current Details" in the Temporal UI. The text adds no event to the history, but can be
 // read only while a worker runs. The box shows about nine lines. The first line contains the reason why the run waits,
 // the second the effects by state, and the others contain commands.
 

@@ -168,7 +168,7 @@ func (w *billingFlow) askForOrder(change fold.Change) *plan.Step {
 		activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: s.ID, After: f.OccurredAt})
 }
 
-// askForInvoice fetches the invoice of a payment intent, once per intent, if its money has moved and no event has
+// askForInvoice fetches the invoice of a payment intent, once per intent, if the payment has succeeded and no event has
 // reported the invoice: since API version 2025-03-31.basil, charges do not contain their invoice.
 func askForInvoice(change fold.Change) *plan.Step {
 	p := change.After.Payment

@@ -22,7 +22,7 @@ type Flow struct {
 	// Types lists the event types by provider. Several types may report one fact; their effects share the same ledger
 	// keys.
 	Types map[string][]string
-	// Does describes it in one sentence.
+	// Does describes the flow in one sentence.
 	Does string
 	// plan plans the effects of a change: see [Flow.Run]. It is nil for the relay.
 	plan func(fold.Change, activities.Planning) plan.Plan

@@ -62,8 +62,8 @@ type RefusedError struct{ Reason string }
 func (e *RefusedError) Error() string { return e.Reason }
 
 // Preview forecasts a run: a parked run after a decision, or a new run. It executes the code of the flow with an engine
-// that reads the ledger instead of running activities. The preview therefore plans, parks and compensates exactly as
-// the run would.
+// that reads the ledger instead of running activities. The preview therefore plans, parks and compensates in the same
+// way as the run.
 //
 // Preview assumes that every sink responds. If a sink is down or paused, the preview reports its effects as waiting.
 // The error is a [*RefusedError] if the run would not accept the decision.

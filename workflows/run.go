@@ -63,9 +63,9 @@ func newRun(ctx workflow.Context, name string, in EventInput) (*run, error) {
 // that an older task cannot overwrite newer state. For example, a suspended worker may resume a task that another
 // worker has taken over.
 //
-// The history length is not sufficient, because a retried task has the same length. [workflow.Now] is not either: it
-// advances with each local activity by the worker's own clock, and in a suspended worker it may pass the start of the
-// task that took over.
+// The history length is not sufficient, because a retried task has the same length. [workflow.Now] is not sufficient
+// either: it advances with each local activity by the worker's own clock, and in a suspended worker it may pass the
+// start of the task that took over.
 func (r *run) asOf() time.Time {
 	if task := workflow.GetInfo(r.ctx).GetCurrentHistoryLength(); task != r.task {
 		r.task, r.taskBegun = task, workflow.Now(r.ctx)

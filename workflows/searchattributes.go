@@ -5,8 +5,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Every run has these search attributes from its start. All of them are Keywords. They are not changed later, because
-// an upsert costs an event and a write to the visibility store.
+// Every run has these search attributes from its start. All of them are Keywords. The attributes do not change later,
+// because an upsert costs an event and a write to the visibility store.
 var (
 	PawlProvider = temporal.NewSearchAttributeKeyKeyword("PawlProvider")
 	PawlType     = temporal.NewSearchAttributeKeyKeyword("PawlType")

@@ -46,7 +46,7 @@ type Cue struct {
 	Apply bool
 	// If Drop is set, the sink closes the connection without a response. If Hang is set, it never responds.
 	Drop, Hang bool
-	// Until, if set, delays the response until it is closed.
+	// Until, if set, delays the response until the channel is closed.
 	Until <-chan struct{}
 }
 

@@ -34,8 +34,8 @@ type Breaking struct {
 	Failures int
 	// FirstProbe is the delay before the first probe. The delay doubles with every failed probe, up to MaxProbe.
 	FirstProbe, MaxProbe time.Duration
-	// Polls is the number of polls per second by all waiting runs together. The delay between two polls of one run
-	// grows with the number of waiting runs, from LeastWait to MostWait.
+	// Polls is the maximum number of polls per second by all waiting runs together. The delay between two polls of one
+	// run grows with the number of waiting runs, from LeastWait to MostWait.
 	Polls               int
 	LeastWait, MostWait time.Duration
 	// Back is the number of waiting runs that resume per second after the sink has recovered.
@@ -213,7 +213,7 @@ func (r *Runner) probes(ctx context.Context, c Call, p Policy, o outage) (bool, 
 	return probe, err
 }
 
-// turn is the result of [Runner.hold]. The effect waits if waits is not nil, and is attempted otherwise.
+// turn is the result of [Runner.hold]. If waits is not nil, the effect waits. Otherwise the effect is attempted.
 type turn struct {
 	// waits is the result of an effect that waits, or nil.
 	waits *Result
@@ -266,8 +266,8 @@ func (r *Runner) hold(ctx context.Context, c Call, p Policy) (turn, error) {
 
 // waits returns the result of an effect that waits for its sink. left is the remaining retry time.
 //
-// When a pause ends, the waiting runs get a signal. They also poll in case the signal is lost. They poll rarely,
-// because a pause may last for days and each poll adds events to the history of the run.
+// When a pause ends, the waiting runs get a signal. They also poll, in case the signal is lost. The delay between two
+// polls is long: a pause may last for days, and each poll adds events to the history of the run.
 func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left time.Duration) Result {
 	why, wait := SinkOut, min(r.Breaking.wait(o.waiting), left)
 	if o.paused != nil {

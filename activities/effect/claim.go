@@ -22,8 +22,8 @@ const claiming = 2 * time.Second
 const longestIdempotencyKey = 255
 
 // idempotencyKey returns the key to send to the sink. An operator starts a new generation after an uncertain or refused
-// outcome. Its key has a suffix, so it is a new request to the sink. If the key is too long, the result is the kind and
-// the hash of the key.
+// outcome. The key of a new generation has a suffix, so that the sink treats the request as a new one. If the key is
+// too long, the result is the kind and the hash of the key.
 func idempotencyKey(key string, generation int) string {
 	if generation > 1 {
 		key += ":g" + strconv.Itoa(generation)

@@ -72,8 +72,8 @@ func withoutDetail(description string) string {
 	return ours
 }
 
-// Refuse returns a failure which means that the sink cannot fulfil the request for this customer. A flow may compensate
-// the effects that depend on it.
+// Refuse returns a failure which means that the sink cannot fulfil the request for this customer. A flow may then
+// compensate the effects that depend on the refused effect.
 func Refuse(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Permanent, Err: fmt.Errorf(format, args...)}
 }
@@ -83,7 +83,7 @@ func Fault(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Fault, Err: fmt.Errorf(format, args...)}
 }
 
-// Broken returns a transient failure for a connection to who that ended with err.
+// Broken returns a transient failure for a connection that ended with err. who is the name of the other side.
 func Broken(who string, unanswered bool, err error) *Failure {
 	how := "the connection broke"
 	var op *net.OpError
@@ -116,7 +116,7 @@ func (i *infrastructure) Error() string { return i.err.Error() }
 func (i *infrastructure) Unwrap() error { return i.err }
 
 // Infrastructure marks err as a failure of pawl's own infrastructure. The effect is retried, and the attempt is not
-// counted. Use it for reads of pawl's database inside fn. It returns nil for a nil error.
+// counted. Use Infrastructure for errors of pawl's database inside fn. It returns nil for a nil error.
 func Infrastructure(err error) error {
 	if err == nil {
 		return nil
@@ -137,8 +137,8 @@ func Classify(err error) (class ledger.Class, retryAfter time.Duration) {
 // and 5xx are transient. Every other status is a fault: the same request would get the same response, but a proxy may
 // have sent it. Only the caller knows whether the sink uses such a status for a refusal.
 //
-// 401 and 403 mean that the sink rejects pawl's token, and so every request. They are transient: the circuit breaker
-// opens, and the effects wait until an operator corrects the token.
+// 401 and 403 mean that the sink rejects pawl's token, and therefore every request. Both are transient: the circuit
+// breaker opens, and the effects wait until an operator corrects the token.
 //
 // After 425 (RFC 8470 §5.2), 429 (RFC 6585 §4) and 503 (RFC 9110 §15.6.4) the effect has not happened. After any other
 // transient status it may have happened, so the failure is unanswered. A sink can fail after its commit (500), and a

@@ -16,7 +16,7 @@ import (
 // concurrent use.
 type Gate struct {
 	sink string
-	// places holds one element for each effect in flight.
+	// places holds one element for each effect in flight. Its capacity is the number of slots.
 	places  chan struct{}
 	waiting atomic.Int64
 	// pace is nil if the rate is unlimited.
@@ -47,9 +47,9 @@ func (g *Gate) Slots() int { return 2 * cap(g.places) }
 // Busy returns the number of effects in flight.
 func (g *Gate) Busy() int { return len(g.places) }
 
-// enter waits for a free place, at most for patience, and returns the function that releases the place. It returns nil
-// if no place became free. If the rate limit alone is the reason, wait is the delay until the next start. A nil gate
-// admits everything.
+// enter waits for a free slot, at most for patience, and returns the function that releases the slot. It returns nil if
+// no slot became free. If the rate limit alone is the reason, wait is the delay until the next start. A nil gate admits
+// everything.
 func (g *Gate) enter(ctx context.Context, patience time.Duration) (leave func(), wait time.Duration) {
 	if g == nil {
 		return func() {}, 0
@@ -66,8 +66,8 @@ func (g *Gate) enter(ctx context.Context, patience time.Duration) (leave func(),
 	return leave, 0
 }
 
-// take acquires a place. The number of waiting callers is limited to the number of places; take returns false at once
-// for further callers.
+// take acquires a slot. The number of waiting callers is limited to the number of slots; take returns false at once for
+// further callers.
 func (g *Gate) take(ctx context.Context, patience time.Duration) bool {
 	select {
 	case g.places <- struct{}{}:
@@ -107,16 +107,16 @@ func (g *Gate) waitForRate(ctx context.Context, patience time.Duration) time.Dur
 }
 
 const (
-	// waiting is the maximum time that a regular activity waits for a place at its sink. The activity timeout includes
+	// waiting is the maximum time that a regular activity waits for a slot of its sink. The activity timeout includes
 	// it.
 	waiting = 1500 * time.Millisecond
-	// waitingLocally is the maximum time that a local activity waits for a place. It is short, because a local activity
+	// waitingLocally is the maximum time that a local activity waits for a slot. It is short, because a local activity
 	// blocks its workflow task. It is not zero, because the regular activity that follows a failed local activity adds
 	// at least six events to the history.
 	waitingLocally = 100 * time.Millisecond
 )
 
-// enter acquires a place at the sink. Do calls it before it claims the key.
+// enter acquires a slot of the sink. Do calls enter before it claims the key.
 func (r *Runner) enter(ctx context.Context, c Call, p Policy) (leave func(), err error) {
 	info, patience := activity.GetInfo(ctx), waiting
 	if info.IsLocalActivity {

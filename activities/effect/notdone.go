@@ -19,8 +19,8 @@ func NotDone(err error, result any) bool {
 	return errors.As(err, &failed) && failed.Type() == TypeNotDone && failed.Details(result) == nil
 }
 
-// ShowNotDone makes an activity fail if its effect is not done. Without it, the Temporal UI would show the activity
-// as completed. The flow gets the same result either way.
+// ShowNotDone makes an activity fail if its effect is not done. Otherwise the Temporal UI would show the activity as
+// completed. The flow gets the same result in both cases.
 type ShowNotDone struct {
 	interceptor.WorkerInterceptorBase
 }

@@ -78,10 +78,11 @@ func NewRunner(c Config) (*Runner, error) {
 // Do runs an effect in an outside system. request holds the bytes to send on the first attempt; every later attempt
 // gets the same bytes again. Do stores the value that fn returns as JSON.
 //
-// It waits while the sink is down or paused, acquires a place at the sink's gate, claims the key, attempts the effect,
+// It waits while the sink is down or paused, acquires a slot of the sink's gate, claims the key, attempts the effect,
 // updates the circuit breaker, and records the outcome.
 //
-// If Do returns an error, Temporal calls it again with the same arguments. This is safe because of the ledger.
+// If Do returns an error, Temporal calls it again with the same arguments. The ledger prevents a second execution of
+// the effect.
 func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	fn func(context.Context, *Attempt) (any, error)) (Result, error) {
 	if c.ByHand != nil {

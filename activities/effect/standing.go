@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Standing is the state of an effect in the ledger, read without claiming it.
+// Standing is the state of an effect in the ledger. Reading the state does not claim the effect.
 type Standing = ledger.Grant
 
 // StandingAfter returns the ledger state that a run's result implies.

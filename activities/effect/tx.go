@@ -19,7 +19,8 @@ const txLease = 10 * time.Second
 // After any other error it rolls back and Temporal retries.
 //
 // queue is the name of the first lock that fn acquires, e.g. "account acme (live)". Effects with the same queue wait
-// for each other without holding a connection. If another session holds the lock for long, the receipt shows this.
+// for each other without holding a connection. If another session holds the lock for long, the reason on the receipt
+// names the lock.
 func (r *Runner) DoTx(ctx context.Context, c Call, queue string,
 	fn func(context.Context, ledger.Tx) (any, error)) (Result, error) {
 	started := time.Now()

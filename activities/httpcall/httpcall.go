@@ -44,10 +44,10 @@ type Response struct {
 	Content []byte
 }
 
-// Do makes one request. It returns a nil response if there was none. If it returns both a response and an error, the
-// body is incomplete. After a connection was established, a failure is unanswered, because a part of the request may
-// have been sent. The error contains only the host, because path and query may contain tokens, and errors are stored,
-// logged and shown in Temporal.
+// Do makes one request. It returns a nil response if the server sent no response. If it returns both a response and an
+// error, the body is incomplete. After a connection was established, a failure is unanswered, because a part of the
+// request may have been sent. The error contains only the host, because path and query may contain tokens, and errors
+// are stored, logged and shown in Temporal.
 func Do(ctx context.Context, client *http.Client, method, to string, header http.Header, body []byte) (
 	got *Response, err error) {
 	var connected atomic.Bool
@@ -88,7 +88,7 @@ func (r *Response) Problem() (code, words string) {
 	}
 	var nested details
 	var plain string
-	// If a field has another type, it is "".
+	// A field of another type is read as "".
 	_ = json.Unmarshal(r.Content, &top)
 	_ = json.Unmarshal(top.Error, &nested)
 	_ = json.Unmarshal(top.Error, &plain)

@@ -64,7 +64,7 @@ func read(event *historypb.HistoryEvent) (seen run.Intervention, ok bool) {
 // mostWho and mostWhy limit the stored texts, in bytes.
 const mostWho, mostWhy = 200, 2000
 
-// storable removes from a text what Postgres cannot store, and truncates it to most bytes.
+// storable removes the characters that Postgres cannot store from a text, and truncates the text to most bytes.
 func storable(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "\ufffd")
 	if len(text) > most {

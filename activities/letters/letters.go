@@ -170,7 +170,7 @@ func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 }
 
 // Line makes text from customers and outside systems safe within a line. It replaces characters that end the line, are
-// invisible, or reverse text. It does not replace a joiner between letters, because Persian and other scripts need it.
+// invisible, or reverse text. It keeps a joiner between letters, because Persian and other scripts need joiners.
 func Line(text string) string {
 	line := []rune(text)
 	letter := func(i int) bool { return i >= 0 && i < len(line) && unicode.In(line[i], unicode.L, unicode.M) }

@@ -18,7 +18,7 @@ import (
 )
 
 // mailTimeout is the timeout of each SMTP command, including the final dot. RFC 5321 §4.5.3.2.6 allows the server ten
-// minutes for the response to the dot, but a worker does not wait so long.
+// minutes for the response to the dot, but a worker does not wait that long.
 const mailTimeout = 30 * time.Second
 
 // TLSMode selects how the connection to the mail server is encrypted.

@@ -93,7 +93,8 @@ func locale(o object) string {
 	return preferred[0]
 }
 
-// zone returns the name of a time zone, or "". Stripe has no field for it; metadata.timezone is defined by pawl.
+// zone returns the name of a time zone, or "". Stripe has no field for the time zone; metadata.timezone is defined by
+// pawl.
 func zone(name string) string {
 	if _, err := time.LoadLocation(name); name == "" || name == "Local" || err != nil || Unusable(name, 64) != "" {
 		return ""

@@ -38,7 +38,7 @@ type Event struct {
 	Snapshot string
 }
 
-// Events returns a page of Stripe's events, newest first, and whether there are more. Errors are as for
+// Events returns a page of Stripe's events, newest first, and reports whether more events follow. Errors are as for
 // [Client.Page].
 func (c *Client) Events(ctx context.Context, q EventsQuery) (page []Event, more bool, err error) {
 	query := url.Values{"created[gte]": {strconv.FormatInt(q.From.Unix(), 10)},

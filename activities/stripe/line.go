@@ -45,8 +45,8 @@ func (r *reader) line(f *fields, subscription string) fact.Line {
 	}
 	for _, place := range placesOf(f.object) {
 		line.Proration = line.Proration || place.is("proration")
-		// A credit contains the lines that it reverses ("for a credit proration, the original debit line items"). Its
-		// amount does not identify it, because the credit of a free item is 0.
+		// A credit contains the lines that it reverses ("for a credit proration, the original debit line items"). The
+		// amount of a line does not show whether the line is a credit, because the credit of a free item is 0.
 		line.Credit = line.Credit || len(place.object("proration_details", "credited_items")) > 0
 	}
 	line.Credit = line.Credit || line.Amount < 0

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// Unusable returns the reason why s cannot be stored or used in a key, or "". s may have at most most bytes. The
-// reason does not contain s, because histories contain the reason, and s may be an e-mail address. Postgres rejects
-// NUL, and encoding/json replaces broken escapes by U+FFFD, so that two IDs could become equal.
+// Unusable returns the reason why s cannot be stored or used in a key, or "". s may have at most most bytes. The reason
+// does not contain s: histories contain the reason, and s may be an e-mail address. Postgres rejects NUL, and
+// encoding/json replaces broken escapes by U+FFFD, so that two IDs could become equal.
 func Unusable(s string, most int) string {
 	if len(s) > most {
 		return fmt.Sprintf("has %d bytes, at most %d can be stored", len(s), most)
@@ -59,7 +59,7 @@ func (o object) null(name string) bool {
 // is reports whether the field is true.
 func (o object) is(name string) bool { return string(o[name]) == "true" }
 
-// object returns the nested object. It is empty if it is absent, null or not an object.
+// object returns the nested object. It returns an empty object if the field is absent, null or not an object.
 func (o object) object(path ...string) object {
 	for _, name := range path {
 		var inner object

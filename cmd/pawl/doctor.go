@@ -41,7 +41,7 @@ func examineAll(ctx context.Context, a *command.App, d *doctor.Doctor) (_ *docto
 	if d.Pool, err = process.OpenPool(ctx, d.Config, schema.Asking, process.CommandConns); err != nil {
 		return nil, err
 	}
-	// Closing a pool waits for connections, which a server that has stopped never answers.
+	// Closing a pool waits for its connections, and a server that has stopped never answers them.
 	defer func() { go d.Pool.Close() }()
 	node, err := process.New(ctx, d.Config, providers(), a.Log)
 	if err != nil {

@@ -72,7 +72,8 @@ type readyProcess struct {
 	Parts []string     `json:"parts"`
 }
 
-// askAll checks each kind of process on this machine. It returns an error if one is not ready or if none runs.
+// askAll checks each kind of process on this machine. It returns an error if a process is not ready, or if no process
+// runs.
 func askAll(ctx context.Context, cfg *config.Config, kinds []process.Kind) (ready []readyProcess, err error) {
 	var places []string
 	for _, kind := range kinds {

@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// initFlags holds the flags of `pawl init`. Each flag answers one of its questions.
+// initFlags holds the flags of `pawl init`. Each flag sets the answer to one question of the command.
 type initFlags struct {
 	template.InitParams
 	mode, prices string

@@ -16,7 +16,7 @@ import (
 func devCommand(*command.App) *cobra.Command  { return leftOut("dev") }
 func sendCommand(*command.App) *cobra.Command { return leftOut("send") }
 
-// leftOut returns a command that fails and names the way to the real one.
+// leftOut returns a command that fails. The error names the command that works in a checkout.
 func leftOut(name string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,

@@ -2,7 +2,7 @@ package main
 
 import "github.com/pawlhq/pawl/cmd/internal/command"
 
-// retired lists what pawl no longer has.
+// retired lists the commands and flags that pawl no longer has.
 var retired = command.Retired{
 	Commands: map[string]string{
 		"accounts reread": "rebuild --from-payloads",

@@ -28,7 +28,7 @@ import (
 // stepPatience bounds the wait for the effects of a step.
 const stepPatience = time.Minute
 
-// stormFlags hold the delivery faults of a story.
+// stormFlags holds the flags with the delivery faults of a scenario.
 type stormFlags struct {
 	shuffle         string
 	duplicate, drop float64
@@ -47,8 +47,8 @@ func (s stormFlags) blows() bool {
 	return s.shuffle != "" || s.duplicate != 0 || s.drop != 0 || s.delay != 0
 }
 
-// weather checks the flags. It returns nil for a story that is delivered in order. Without --shuffle the seed is
-// random.
+// weather checks the flags and returns their delivery faults. It returns nil if no flag sets a fault. Without --shuffle
+// the seed is random.
 func (s stormFlags) weather() (*scenario.Weather, error) {
 	for flag, p := range map[string]float64{"--duplicate": s.duplicate, "--drop": s.drop} {
 		if !(p >= 0 && p <= 0.9) {
@@ -164,7 +164,7 @@ func listScenarios(a *command.App) error {
 	type listed struct {
 		Name  string `json:"name"`
 		About string `json:"about"`
-		// Days is how many days of the policy the story waits.
+		// Days is how many simulated days the scenario waits.
 		Days int `json:"days"`
 	}
 	list := []listed{}

@@ -31,7 +31,7 @@ type sendFlags struct {
 	undelivered             bool
 	duplicates, concurrency int
 
-	// scenario is the story to play. list prints all stories. storm holds the delivery faults of the story.
+	// scenario is the name of the scenario to run. list prints all scenarios. storm holds the delivery faults.
 	scenario string
 	list     bool
 	storm    stormFlags

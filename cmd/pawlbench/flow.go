@@ -80,7 +80,7 @@ func cpuTable(results []bench.FlowResult) output.Table {
 		})
 }
 
-// flowTable compares each row with the naive one and the floor of the same server and load.
+// flowTable compares each row with the rows "naive" and "floor" of the same server and load.
 func flowTable(results []bench.FlowResult) output.Table {
 	return output.Rows("SERVER|IN FLIGHT|MODE|PER SECOND|OF NAIVE|OF FLOOR|P50 MS|P99 MS|HISTORY EVENTS|TRANSITIONS|"+
 		"COMMITS|WAL KB", results, func(r bench.FlowResult) []any {

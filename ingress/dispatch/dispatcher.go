@@ -80,7 +80,7 @@ const (
 	// themselves.
 	markEvery = time.Second
 	// resumeRate is how many receipts per second become due after the pause of their source ends. A small worker can
-	// run about as many in addition to new events.
+	// run about this number of receipts per second in addition to new events.
 	resumeRate = 80
 	// sampleEvery is how often the backlog metrics are measured.
 	sampleEvery = 5 * time.Second

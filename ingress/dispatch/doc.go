@@ -1,4 +1,4 @@
-// Package dispatch starts the workflow of each receipt. It is the only package that does.
+// Package dispatch starts the workflow of each receipt. No other package starts these workflows.
 //
 // [Dispatcher.Offer] queues a committed event in memory without waiting. The sweep reads all other receipts from the
 // table: the queue was full, the process crashed, or Temporal was down or slow. A second start of a receipt is

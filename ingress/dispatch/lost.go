@@ -24,7 +24,7 @@ import (
 
 const (
 	// searchEvery is the pause between searches for lost runs. A search checks only runs that recorded nothing for the
-	// time quiet. So it detects a terminated run within a minute.
+	// time quiet. A terminated run is therefore detected within a minute.
 	searchEvery = 25 * time.Second
 	quiet       = 30 * time.Second
 	// listPage is the maximum number of runs that Temporal returns per request. By default, Temporal answers ten list

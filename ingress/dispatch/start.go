@@ -132,8 +132,8 @@ func (d *Dispatcher) prepare(ctx context.Context) error {
 }
 
 // unregistered reports whether Temporal rejected a start because the namespace lacks one of pawl's search attributes.
-// This happens after Temporal's database was lost and the namespace was created again. Temporal 1.29 has no error type
-// for this, only these texts: the first in a namespace with aliases, the second in a namespace without.
+// Temporal does so after its database was lost and the namespace was created again. Temporal 1.29 has no error type for
+// this, only these texts: the first in a namespace with aliases, the second in a namespace without.
 func unregistered(err error) bool {
 	return isRefusal(err) && strings.Contains(strings.ToLower(err.Error()), "search attribute") &&
 		(strings.Contains(err.Error(), "no mapping defined") || strings.Contains(err.Error(), "is not defined"))

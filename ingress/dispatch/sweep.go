@@ -41,9 +41,9 @@ func (d *Dispatcher) sweep(ctx context.Context) {
 }
 
 // SweepOnce starts one batch of due receipts. It returns how many were due and how many of them it started. While
-// Temporal is down, it tries one receipt; if that succeeds, the dispatcher treats Temporal as up again. If Temporal was
-// down or too slow, the remaining receipts are due again at once. A receipt that failed for another reason is due again
-// after its lease.
+// Temporal is down, SweepOnce tries to start one receipt. If that start succeeds, the dispatcher treats Temporal as up
+// again. If Temporal was down or too slow, the remaining receipts are due again at once. A receipt that failed for
+// another reason is due again after its lease.
 func (d *Dispatcher) SweepOnce(ctx context.Context) (found, started int, err error) {
 	limit := sweepBatch
 	if d.down.Load() {

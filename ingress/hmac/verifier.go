@@ -83,9 +83,9 @@ func (v *Verifier) bodyTime(body *webhook.Envelope) (time.Time, error) {
 	return v.unit.parse("the timestamp", body.Text(v.scheme.Timestamp.path()))
 }
 
-// SchemeProblem returns the [webhook.Problem] of a request with a correct signature, or "". There are two: the age of
-// the request is unknown, or the signature also fits another ID. A verifier that overrides Events must call
-// SchemeProblem.
+// SchemeProblem returns the [webhook.Problem] of a request with a correct signature, or "". There are two such
+// problems: the age of the request is unknown, or the signature also fits another ID. A verifier that overrides Events
+// must call SchemeProblem.
 func (v *Verifier) SchemeProblem(r *webhook.Request, body *webhook.Envelope) string {
 	problems := &webhook.Envelope{}
 	if v.scheme.Timestamp.inBody() {

@@ -124,7 +124,7 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 }
 
 const (
-	// fetchWithin is the timeout of one fetch. A delivery waits so long for its certificate.
+	// fetchWithin is the timeout of one fetch. A delivery waits at most this long for its certificate.
 	fetchWithin = 5 * time.Second
 	// fetchesPerMinute is the maximum number of fetches per minute, because any sender can name a new URL on PayPal's
 	// host.
@@ -150,8 +150,8 @@ type FetchConfig struct {
 // trusted root; and it has the subject of PayPal's signing certificates. Fetched is safe for concurrent use.
 //
 // An attacker can use up the fetches of a minute. If the certificate of an authentic delivery is not in the cache, the
-// delivery then gets 503, and PayPal retries it for three days. This can happen only after a restart, or after PayPal
-// changed its certificate.
+// delivery then gets 503, and PayPal retries it for three days. The certificate is missing from the cache only after a
+// restart, or after PayPal changed its certificate.
 type Fetched struct {
 	client *http.Client
 	roots  *x509.CertPool

@@ -50,7 +50,7 @@ const (
 	// retries. Because of the weak checksum, a short tolerance is necessary.
 	tolerance = 5 * time.Minute
 
-	// These are the keys in Settings.Options and, last, a value of certificatesOption.
+	// The first constants are keys in Settings.Options. The last one is a value of certificatesOption.
 	webhookIDOption    = "webhook_id"
 	certificateOption  = "certificate_pem"
 	certificatesOption = "certificates"

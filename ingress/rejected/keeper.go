@@ -28,9 +28,9 @@ type Config struct {
 	Store     Store
 	Diagnoser *Diagnoser
 	Log       *slog.Logger
-	// PerSecond and Burst limit the stored requests of one source; default 10 and 100. The limit for one remote address
-	// (an IPv6 /64) is half of that, so that an attacker leaves room for a provider with a wrong secret. Requests above
-	// the limits are not stored.
+	// PerSecond and Burst limit the stored requests of one source; default 10 and 100. One remote address (an IPv6 /64)
+	// has half of these limits, so that an attacker leaves room for a provider with a wrong secret. Requests above the
+	// limits are not stored.
 	PerSecond float64
 	Burst     int
 	// Every is the minimum time between two writes; default 500 ms.
@@ -54,8 +54,8 @@ const (
 	bodiesRemembered = 2048
 )
 
-// Keeper stores rejected requests with their diagnosis, outside of the request's path. Make one with [NewKeeper] and
-// call [Keeper.Run].
+// Keeper stores rejected requests with their diagnosis in the background, so that no request waits for it. Make a
+// Keeper with [NewKeeper] and call [Keeper.Run].
 type Keeper struct {
 	cfg     Config
 	queue   chan rejectedRequest

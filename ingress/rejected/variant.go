@@ -108,7 +108,7 @@ func urlVariants(registered string) []string {
 	return all
 }
 
-// ShownURL returns a URL without its query and its user part, because these may contain tokens.
+// ShownURL returns a URL without the query and the user part, which may contain tokens.
 func ShownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -131,8 +131,8 @@ func (v *verifier) Verify(r *webhook.Request) (webhook.Match, error) {
 	return match, r.CheckClock(at, v.tolerance)
 }
 
-// timestamp returns the signed timestamp. An empty header is malformed and not missing, because the signature covers
-// its text.
+// timestamp returns the text of the timestamp header. It accepts an empty header, because the signature covers the text
+// and can be valid for an empty one. Verify then rejects the empty text as a malformed timestamp.
 func timestamp(r *webhook.Request) (string, error) {
 	if values := r.Header.Values(timestampHeader); len(values) == 1 {
 		return values[0], nil

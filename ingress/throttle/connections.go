@@ -14,24 +14,25 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Connections limits how many connections a server holds and divides them among networks. Make one with
-// [NewConnections]; it is safe for concurrent use.
+// Connections limits the open connections of a server and divides them among networks. Make it with [NewConnections];
+// it is safe for concurrent use.
 //
-// If the maximum number of connections is open, a new connection closes another one:
+// If the maximum number of connections is open, a new connection makes the server close another connection, by these
+// rules:
 //
 //  1. It closes the connection that has been idle longest: between two requests, or for a second after it was opened
 //     without the head of a request.
 //  2. If no connection is idle, it closes a stalled one: unproven, and without progress for a second. Otherwise it
-//     closes a younger unproven one. The network with the most unproven connections loses its
-//     connection with the longest time without progress.
+//     closes a younger unproven connection. The network with the most unproven connections loses its connection with
+//     the longest time without progress.
 //  3. Networks that have delivered an event lately are spared while all of them together have at most half of the
-//     places in unproven connections.
+//     maximum number of connections as unproven connections.
 //  4. If every connection is proven, the new connection is refused.
 //
-// So a connection younger than a second is closed after all idle and stalled ones. A second is enough for a distant
-// sender. A connection is unproven until its request is verified, so verified deliveries of many senders behind one
-// load balancer do not count. A network is an IPv4 address or an IPv6 /64. Connections also counts unproven connections
-// per /24 or /48.
+// So a connection younger than a second is closed only if no idle or stalled connection is left. A distant sender sends
+// the head of its request within this second. A connection is unproven until its request is verified, so verified
+// deliveries of many senders behind one load balancer do not count. A network is an IPv4 address or an IPv6 /64.
+// Connections also counts unproven connections per /24 or /48.
 type Connections struct {
 	most            int
 	log             *slog.Logger
@@ -39,7 +40,7 @@ type Connections struct {
 	warnUnavailable rate.Sometimes
 
 	mu sync.Mutex
-	// open holds the open connections. The index of a connection is its place.
+	// open holds the open connections. The index of a connection is [Conn].place.
 	open []*Conn
 	// networks and wide count unproven connections: networks by address or /64, and wide by /24 or /48.
 	networks, wide map[netip.Addr]*network
@@ -100,7 +101,7 @@ func (cs *Connections) Count() (open, unproven int, displaced int64) {
 }
 
 // Crowded reports whether three quarters of the allowed connections are open. The server then closes each connection
-// after its answer, so that it rarely has to close an unanswered one.
+// after its answer, so that it rarely has to close a connection without an answer.
 func (cs *Connections) Crowded() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 // Memory divides a limited number of bytes among the bodies that the server reads or processes. Make one with
 // [NewMemory]; it is safe for concurrent use.
 //
-// If all bytes are in use, Memory looks for the sender or source with the most bytes, and sheds its largest unfinished
-// body. So under load no sender and no source gets more than an equal share. A complete body is never shed, and Memory
-// does not count its bytes for its sender and source.
+// If all bytes are in use, Memory finds the sender or source with the most bytes, and sheds the largest unfinished body
+// of that sender or source. Under load, no sender and no source therefore gets more than an equal share. A complete
+// body is never shed, and Memory does not count its bytes for its sender and source.
 type Memory struct {
 	most int64
 
@@ -105,8 +105,9 @@ func (m *Memory) Body(sender netip.Addr, source string, cut func()) *Body {
 	return &Body{memory: m, sender: Network(sender), source: source, cut: cut}
 }
 
-// Take reserves n more bytes, and sheds other bodies if necessary. If the body is not small, Take may wait until shed
-// bodies are released. It returns false if the body itself is shed.
+// Take reserves n more bytes for the body. If too little memory is left, it sheds the largest bodies. If the body is
+// not small, Take may first wait until bodies that were shed earlier are released. It returns false if the body itself
+// is shed.
 func (b *Body) Take(n int64) bool {
 	m := b.memory
 	m.mu.Lock()

@@ -8,8 +8,8 @@ import (
 // Slots limits how many deliveries are processed at once. Make one with [NewSlots]; it is safe for concurrent use.
 //
 // If there is no other sender, one sender to a source gets at most half of the slots, and one source at most three
-// quarters. When more senders are active, each of them gets less. So there is always room for other senders and other
-// sources.
+// quarters. When more senders are active, each of them gets less. So there is always a free slot for other senders and
+// other sources.
 type Slots struct {
 	mu       sync.Mutex
 	free     int

@@ -59,7 +59,8 @@ func Network(addr netip.Addr) netip.Addr { return prefix(addr, 32, 64) }
 // network.
 func Wide(addr netip.Addr) netip.Addr { return prefix(addr, 24, 64) }
 
-// wide returns the /24 of an IPv4 address, or the /48 of an IPv6 address. One attacker may have many addresses in it.
+// wide returns the /24 of an IPv4 address, or the /48 of an IPv6 address. One attacker may have many addresses in such
+// a network.
 func wide(addr netip.Addr) netip.Addr { return prefix(addr, 24, 48) }
 
 func prefix(addr netip.Addr, bits4, bits6 int) netip.Addr {

@@ -50,7 +50,7 @@ func (r *Request) checkClock(signed time.Time, tolerance, unit time.Duration) er
 
 // ParseUnix parses a time in whole seconds since 1970: ASCII digits without sign, space or leading zero. It rejects the
 // other forms that strconv accepts, so that each time has only one spelling. It accepts at most 11 digits (the year
-// 5138) and so rejects milliseconds. Its error has class [MalformedHeader] and contains name.
+// 5138), so it rejects a time in milliseconds. Its error has class [MalformedHeader] and contains name.
 func ParseUnix(name, text string) (time.Time, error) {
 	n, err := parseDigits(name, text, 11, "seconds")
 	return time.Unix(n, 0), err

@@ -81,7 +81,7 @@ func (e *Envelope) Note(p Problem, detail string) {
 // Problem returns the first problem, or "".
 func (e *Envelope) Problem() string { return e.problem }
 
-// Readable reports whether the body is one JSON object. If not, every lookup returns a zero value.
+// Readable reports whether the body is one JSON object. If Readable returns false, every lookup returns a zero value.
 func (e *Envelope) Readable() bool { return e.objects != nil }
 
 // Raw returns the JSON value at path, a list of keys joined by dots ("data.object.id"). It returns false if the value

@@ -13,8 +13,8 @@ type Verifier interface {
 	Events(r *Request) []Event
 }
 
-// AsVerifier returns v as a Verifier. If err is not nil, it returns a nil interface, because an interface that contains
-// a nil pointer is not nil.
+// AsVerifier returns v as a Verifier. If err is not nil, it returns a nil interface. An interface that contains a nil
+// pointer would not be nil.
 func AsVerifier[V Verifier](v V, err error) (Verifier, error) {
 	if err != nil {
 		return nil, err

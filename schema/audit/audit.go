@@ -53,8 +53,8 @@ type Action struct {
 }
 
 // appendSQL adds a row in one statement, so that a writer that dies holds no lock. prev_hash is unique. If two
-// concurrent writers read the same last row, only one succeeds. Postgres sets the time as the default of the column,
-// because no role may choose it. The hash covers this time.
+// concurrent writers read the same last row, only one writer succeeds. Postgres sets the time as the default of the
+// column, because no role may choose it. The hash covers this time.
 const appendSQL = `
 insert into operator_actions (request_id, actor, issuer, subject, action, target, reason, before, after, arguments, prev_hash, hash)
 select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, head.hash,
@@ -138,8 +138,8 @@ func (s *Store) appendBy(
 const headSQL = `select encode(hash, 'hex') from operator_actions order by id desc limit 1`
 
 // Watch logs the trail's head at the start and after each change, until ctx ends. It reads the head once per interval.
-// The command line logs only on the operator's machine, where the operator could remove log lines. The log of a server
-// process is out of reach, so a chain that was truncated can be compared with it.
+// The command line logs only on the operator's machine, so the operator could remove log lines. An operator cannot
+// change the log of a server process, so a truncated chain can be detected by comparing it with this log.
 func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -211,7 +211,8 @@ func canonical(m map[string]any) (json.RawMessage, error) {
 	return json.Marshal(m)
 }
 
-// normal undoes what jsonb changes, spacing and key order, so that a row that was read back has the same hash.
+// normal returns JSON without the differences that jsonb makes (spacing and key order), so that a row has the same hash
+// after it was stored and read.
 func normal(raw json.RawMessage) string {
 	var m map[string]any
 	if json.Unmarshal(raw, &m) != nil {

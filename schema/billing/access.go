@@ -90,8 +90,8 @@ func (a *applying) lockAccount(b *pgx.Batch, id, customer string) {
 	})
 }
 
-// readHolds computes the holds on an account from its facts if the applied facts hold or release the account. It runs
-// under the account's lock, so that it reads the facts of every decision that was committed before.
+// readHolds computes the holds on an account from its facts if the applied facts hold or release the account. The
+// caller holds the lock of the account, so that readHolds reads the facts of every decision that was committed before.
 func (a *applying) readHolds(b *pgx.Batch) {
 	if a.holds == "" {
 		return

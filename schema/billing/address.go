@@ -37,13 +37,14 @@ type Address struct {
 	Deleted time.Time
 }
 
-// said returns the sort key of an address: later data replaces earlier data.
+// said returns the sort key of an address. Data with a higher key replaces data with a lower key.
 func (a Address) said() string {
 	return fmt.Sprintf("%s %d %s", a.OccurredAt.UTC().Format(time.RFC3339), a.Rank, a.EventID)
 }
 
-// HashEmail returns the SHA-256 of the address in lower case. It is used to find a customer by address. It has no
-// secret key, because the address itself is stored in the same row. It returns nil for an empty address.
+// HashEmail returns the SHA-256 of the address in lower case. Searches use the hash to find a customer by address. The
+// hash has no secret key, because the address itself is stored in the same row. HashEmail returns nil for an empty
+// address.
 func HashEmail(email string) []byte {
 	if email = strings.ToLower(strings.TrimSpace(email)); email == "" {
 		return nil
@@ -98,7 +99,7 @@ func (s *Store) Address(ctx context.Context, of fact.Subject, invoice string) (A
 }
 
 // keepAddressSQL compares the age of e-mail and name separately from the age of locale and zone, because only the
-// customer object contains the latter two.
+// customer object contains locale and zone.
 const keepAddressSQL = `
 insert into addresses as a (customer, mode, provider, provider_account, email, email_hash, name, said, locale, zone, locale_said, deleted_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)

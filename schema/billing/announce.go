@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// AccessSnapshot is the type of a published event that repeats the current access of an account. The access has not
-// changed.
+// AccessSnapshot is the type of a published event that repeats the current access of an account, although the access
+// has not changed.
 const AccessSnapshot = "access.snapshot"
 
 const announced = "announce"
@@ -25,9 +25,9 @@ type Announcement struct {
 	Provision bool
 }
 
-// Announce publishes the access of an account as access.snapshot in tx. It locks the row of the account first, as folds
-// do. The snapshot is therefore published between the change that created its version and the next change. If the
-// workspace is behind its target, a scheduled action updates it.
+// Announce publishes the access of an account as access.snapshot in tx. It locks the row of the account first, as
+// [Apply] does. The snapshot is therefore published between the change that created its version and the next change. If
+// the workspace is behind its target, a scheduled action updates it.
 //
 // last is a fact of the account; the effects belong to the receipt of this fact.
 func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last fact.Fact) error {

@@ -79,10 +79,10 @@ type applying struct {
 	refunds []string
 	linked  bool
 	holds   string
-	// told are facts that Apply derives and also appends.
+	// told contains the facts that Apply derives from other facts and also appends.
 	told []fact.Fact
-	// known contains the facts by object. before contains the objects before the facts, now after them. folded contains
-	// the keys of the computed objects.
+	// known contains the facts by object. before contains the objects before the new facts are applied, and now the
+	// objects after that. folded contains the keys of the computed objects.
 	known       map[string][]fact.Fact
 	before, now fold.Objects
 	folded      map[fold.Key]bool
@@ -97,7 +97,7 @@ type applying struct {
 	withheld []withheld.Record
 }
 
-// read locks the objects of the facts, appends the facts, and reads everything that the fold needs.
+// read locks the objects of the facts, appends the facts, and reads all data that is needed to compute the objects.
 func (a *applying) read(ctx context.Context) error {
 	a.about, a.known, a.before = names{}, map[string][]fact.Fact{}, fold.Objects{}
 	for _, f := range a.facts {
@@ -298,8 +298,8 @@ func learnt(o, was fold.Object) bool {
 	return waits && was != nil && o.OwnerRank() > was.OwnerRank()
 }
 
-// concerned reports whether the facts may change the owner of an object. They may if they are about the object, its
-// customer or its invoice, or if the object belongs to a payment.
+// concerned reports whether the facts may change the owner of an object. It returns true if the facts are about the
+// object, its customer or its invoice, or if the object belongs to a payment.
 func (a *applying) concerned(o fold.Object) bool {
 	ref := o.Reference()
 	switch o.Kind() {

@@ -16,7 +16,7 @@ type ObjectCash struct {
 }
 
 // CashOf adds up the entries about the invoices, payments, sessions, refunds and disputes of customers. It omits credit
-// notes and invoices that were paid out of band, because their money is not on the provider's balance.
+// notes, and invoices that were paid out of band: their money is not on the provider's balance.
 func (s *Store) CashOf(ctx context.Context, mode string, customers []string) ([]ObjectCash, error) {
 	return schema.Rows(ctx, s.db, "read the booked money", pgx.RowToStructByPos[ObjectCash], cashOfSQL, mode,
 		customers)
@@ -29,13 +29,14 @@ type Purchase struct {
 	NotOurs         bool
 }
 
-// Purchases returns what each of the payments paid for. It omits payments without an event.
+// Purchases returns, for each of the payments, the object that the payment paid for. It omits payments without an
+// event.
 func (s *Store) Purchases(ctx context.Context, mode string, payments []string) ([]Purchase, error) {
 	return schema.Rows(ctx, s.db, "read purchases", pgx.RowToStructByPos[Purchase], purchasesSQL, mode,
 		payments)
 }
 
-// EffectsFrom returns when the effects of a mode start; earlier events have none.
+// EffectsFrom returns when the effects of a mode start. Earlier events have no effects.
 func (s *Store) EffectsFrom(ctx context.Context, mode string) (time.Time, error) {
 	return one(ctx, s.db, "when effects begin", pgx.RowTo[time.Time], effectsFromSQL, mode)
 }

@@ -15,7 +15,8 @@ import (
 // be executing it.
 func (a *applying) schedule(b *pgx.Batch) {
 	if f := a.facts[0]; a.how == normal && f.Link != nil && f.Link.Of != "" {
-		// No event is about money that a person assigned to an account. A scheduled run books it.
+		// If a person assigns money to an account, the provider sends no event about the assignment. A scheduled run
+		// books the money.
 		await(b, a.subject.Mode, f.Object, f.Link.Account,
 			fold.Due{At: a.at, Why: fold.DueBook, Object: f.Object, Cause: fact.CauseOf(f)})
 	}
@@ -46,7 +47,7 @@ func (a *applying) schedule(b *pgx.Batch) {
 	}
 }
 
-// dueAlready adds those actions to the change that became due before the facts arrived.
+// dueAlready adds the actions that became due before the facts arrived to the change.
 func (a *applying) dueAlready(due []fold.Due) {
 	i, s := a.change.After.Invoice, a.change.After.Subscription
 	for _, d := range fold.DueBy(a.at, due) {

@@ -222,7 +222,8 @@ select found.* from unnest($2::text[]) of(id) cross join lateral (
     union all select kind, state from objects where mode = $1 and id = of.id and kind in ('payment', 'refund', 'checkout')
     offset 0) found`
 
-// askForEntrySQL does not reopen a closed task if the figures are still the same.
+// askForEntrySQL opens a task about a booked entry that differs from the facts. If the object already has such a task,
+// the statement opens it again only if it was cancelled, or if the title, which contains the amounts, has changed.
 const askForEntrySQL = wasTask + `
 insert into tasks as t (mode, kind, object, account, state, title, effect_key) values ($1, $2, $3, $4, 'open', $5, $6)
     on conflict (mode, kind, object) do update set state = 'open', account = excluded.account, title = excluded.title,

@@ -10,5 +10,5 @@
 // mappings, so a corrected mapping also applies to old facts.
 //
 // [Apply] appends facts and writes the results in one transaction. A [Store] reads facts and results. [Recompute]
-// computes the objects of stored facts again; package rebuild selects the accounts.
+// computes the objects again from stored facts; package rebuild selects the accounts.
 package billing

@@ -57,8 +57,8 @@ func (n names) add(more names) {
 // rows.
 func (n names) pays() bool { return n[fold.KindPayment] != "" || n[fold.KindCheckout] != "" }
 
-// These expressions complete the payment $2, the invoice $3, the subscription $4 and the checkout session $5. Each may
-// be unknown (""). It is then looked up through the others.
+// These expressions complete the payment $2, the invoice $3, the subscription $4 and the checkout session $5. Each of
+// these IDs may be unknown (""). An unknown ID is looked up through the known IDs.
 const (
 	thePayment      = `coalesce(nullif($2, ''), (select payment from objects where mode = $1 and id = $5 and kind = 'checkout'), '')`
 	theInvoice      = `coalesce(nullif($3, ''), (select invoice from objects where mode = $1 and id = $2 and kind = 'payment'), '')`

@@ -17,17 +17,16 @@ import (
 	"github.com/pawlhq/pawl/schema/money"
 )
 
-// Recompute computes objects again from their stored facts. This is needed after a row was changed by hand, after a
-// change of the billing rules, and after a payload was parsed again. It writes the rows that differ, publishes the
-// changes, and schedules the update of the workspace. It sends no e-mails, and runs no effect that must happen only
-// once.
+// Recompute computes objects again from their stored facts: after a row was changed by hand, after a change of the
+// billing rules, or after a payload was parsed again. It writes the rows that differ, publishes the changes, and
+// schedules the update of the workspace. It sends no e-mails, and runs no effect that must happen only once.
 //
 // Package rebuild selects the accounts and facts to recompute.
 type Recompute struct {
 	// Cause is the reason that the published changes contain.
 	Cause Cause
-	// Policy holds the billing rules to use if Scratch is set. Otherwise the active rules are used, and Policy only if
-	// none are active.
+	// Policy holds the billing rules to use if Scratch is set. Otherwise the active rules are used, or Policy if no
+	// rules are active.
 	Policy fact.Policy
 	// At is the time at which grants are compared with their end. The zero time means the clock of the database, read
 	// under the account's lock.

@@ -98,9 +98,9 @@ func Propose(ctx context.Context, db beginner, p fact.Policy, by string) (propos
 var ErrRulesChanged = errors.New("other billing rules have become active")
 
 // ActivateRules activates the rules to instead of the rules with the hash from, in tx. from is "" if none are active.
-// ActivateRules waits until running folds have ended; later folds wait until tx ends. After that, [TouchedSince]
-// returns all accounts that were folded with the earlier rules. ActivateRules returns [ErrRulesChanged] if the active
-// rules do not have the hash from.
+// ActivateRules waits until running calls of [Apply] have ended; later calls wait until tx ends. After that,
+// [TouchedSince] returns all accounts that were computed with the earlier rules. ActivateRules returns
+// [ErrRulesChanged] if the active rules do not have the hash from.
 func ActivateRules(ctx context.Context, tx pgx.Tx, from string, to fact.Policy, who, why string) error {
 	active := ""
 	_, err := tx.Exec(ctx, lockRulesSQL)
@@ -143,13 +143,13 @@ func Proposals(ctx context.Context, db schema.Querier) ([]RulesVersion, error) {
 	}), nil
 }
 
-// TouchedSince returns the accounts that were folded since a time.
+// TouchedSince returns the accounts that were computed since a time.
 func TouchedSince(ctx context.Context, db schema.Querier, at time.Time) ([]Scope, error) {
 	return schema.Rows(ctx, db, "read the accounts that were folded", pgx.RowToStructByPos[Scope], touchedSQL, at)
 }
 
-// readRules reads the active rules for the fold. They cannot change before the transaction ends. The rules are locked
-// before anything else, because a pending change of the rules blocks further folds.
+// readRules reads the active rules. The rules cannot change before the transaction ends. Apply locks the rules before
+// anything else, because a pending change of the rules blocks further calls of Apply.
 func (a *applying) readRules(b *pgx.Batch) {
 	if a.how == inScratch {
 		return
@@ -161,7 +161,7 @@ func (a *applying) readRules(b *pgx.Batch) {
 	})
 }
 
-// readActiveRules reads the result of activeRulesSQL. It returns own if none is active, or if own is active.
+// readActiveRules reads the result of activeRulesSQL. It returns own if no rules are active, or if own is active.
 func readActiveRules(rows pgx.Rows, own fact.Policy) (fact.Policy, error) {
 	var hash string
 	var body []byte

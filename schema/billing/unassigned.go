@@ -13,7 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Unassigned counts objects with money that moved but is not booked, because the account or the purchase is unknown.
+// Unassigned counts objects with money that moved and that pawl cannot book, because the account or the purchase is
+// unknown.
 type Unassigned struct {
 	Payments, Refunds, Disputes, Credits, Checkouts int
 }

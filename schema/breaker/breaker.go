@@ -124,7 +124,8 @@ const closeSQL = `
 update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
  where sink = $1 and open`
 
-// Close closes a sink's breaker. It returns true to only one of several concurrent callers.
+// Close closes a sink's breaker. If several callers close the breaker concurrently, it returns true only to one of
+// them.
 func (s *Store) Close(ctx context.Context, sink string) (bool, error) {
 	return schema.Changes(ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)
 }

@@ -58,8 +58,9 @@ type Finding struct {
 type Endpoint struct {
 	Source   string
 	LookedAt time.Time
-	// OffSince is when the endpoint was last seen enabled before the provider disabled it. OffUntil is when it was seen
-	// enabled again. Each is nil if this never happened.
+	// OffSince is when a check last found the endpoint enabled before the provider disabled it. OffUntil is when a
+	// check found it enabled again. Both are nil if the provider never disabled the endpoint; OffUntil is nil while the
+	// endpoint is disabled.
 	OffSince, OffUntil *time.Time
 	Findings           []Finding
 }
@@ -83,7 +84,7 @@ insert into endpoints (source, looked_at, off_since, off_until, findings) values
 select source, looked_at, off_since, off_until, findings from endpoints where source = any($1) order by source`
 )
 
-// Keep stores the findings of a check. It returns the endpoint after the check, and those findings that are new.
+// Keep stores the findings of a check. It returns the endpoint after the check, and the new findings.
 func Keep(ctx context.Context, pool *pgxpool.Pool, source string, found []Finding, now time.Time) (e Endpoint,
 	fresh []Finding, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

@@ -48,10 +48,10 @@ type Config struct {
 	// disk, but it makes the batches smaller. Measured on two cores, it lowered the throughput by an eighth with 16
 	// connections, and had no effect with 256.
 	InFlight int
-	// Timeout bounds one flush including the commit; default 1 s. The [Size.Time] of the flush is added. It is needed
-	// because Postgres' statement_timeout does not bound a COMMIT that waits for a disk or a standby.
+	// Timeout bounds one flush including the commit; default 1 s. The [Size.Time] of the flush is added. The timeout is
+	// necessary, because Postgres' statement_timeout does not bound a COMMIT that waits for a disk or a standby.
 	Timeout time.Duration
-	// Flushed, if set, is called after each flush. It gets Name, too. It must not block.
+	// Flushed, if set, is called with Name after each flush. It must not block.
 	Flushed func(Flushed)
 	Name    string
 }
@@ -263,10 +263,10 @@ func (c *Committer[Req, Res]) flushOnce(batch []*call[Req, Res]) (results []Res,
 	return results, err
 }
 
-// rolledBack reports whether err means that Postgres wrote nothing, and that a smaller batch might succeed. This is so
-// for errors that one row can cause (SQLSTATE classes 22, 23 and 54) and for conflicts with other transactions (class
-// 40). After any other error, above all a lost connection, the batch may have been committed, and must not be written
-// again.
+// rolledBack reports whether err means that Postgres wrote nothing, and that a smaller batch might succeed. It returns
+// true for errors that one row can cause (SQLSTATE classes 22, 23 and 54) and for conflicts with other transactions
+// (class 40). After any other error, above all a lost connection, the batch may have been committed, and must not be
+// written again.
 func rolledBack(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {

@@ -22,7 +22,7 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
 // Import is one import of all objects of a source from its provider.
 type Import struct {
-	// ID is the ID of the import. Its facts contain it instead of a receipt ID.
+	// ID is the ID of the import. The imported facts contain this ID instead of a receipt ID.
 	ID string
 	// Resumed is set if an earlier process began the import.
 	Resumed bool
@@ -50,7 +50,7 @@ const advanceSQL = `update imports set cursor = $2, read = $3 where id = $1::uui
 const finishSQL = `update imports set finished_at = now() where id = $1::uuid`
 
 // receiptSQL inserts a receipt for an imported object. Scheduled actions need a receipt: the actions of an event refer
-// to the receipt of the event, and the actions of an imported object to this one.
+// to the receipt of the event, and the actions of an imported object refer to the receipt that receiptSQL inserts.
 const receiptSQL = `
 insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, occurred_at, received_at, body_hash, status)
 values ($1, $2, $3, $4, $5, $6, 'id', 'import', $7, $8, now(), sha256($9::bytea), 'processed')

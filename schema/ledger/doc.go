@@ -11,8 +11,8 @@
 //
 // A failed or uncertain effect also becomes done if a person records that it has happened: see [Store.Assert].
 //
-// If an undo is finished, its effect becomes compensated. This is so even if the effect is claimed, failed or
-// uncertain, because it may have happened.
+// If an undo is finished, the effect that it undoes becomes compensated. A claimed, failed or uncertain effect also
+// becomes compensated, because it may have happened.
 //
 // An effect that has ended is not repeated by a retry, a reset or another event for the same fact: the claim returns
 // the recorded result. Only a later round, which an operator starts, can repeat it.

@@ -2,8 +2,8 @@ package ledger
 
 // begun is true if a claim begins a new generation. After a refusal or a fault, the effect stays in its generation if
 // an earlier attempt was not answered, because the sink may have done that attempt under the same key. If every attempt
-// was answered, none has done anything. A sink that stores its responses would return the old response for the old key,
-// so a new key is needed.
+// was answered, no attempt has changed anything in the sink. A sink that stores its responses would return the old
+// response for the old key, so a new key is needed.
 const begun = `(e.error_class = 'uncertain' or e.error_class in ('permanent', 'fault') and not coalesce(e.result @> '{"Unanswered": true}', false))`
 
 // claimed compares the state of a row that was found by key; see [schema.Handling].
@@ -129,8 +129,8 @@ with finished as (
 select key, token, result from finished`
 
 // compensateSQL also closes an effect that failed without an answer, because it may have happened and is now undone. It
-// closes an effect that another run is doing as well. The outcome of that run is undone, too, and an e-mail before its
-// point of no return is not sent.
+// closes even an effect that another run is doing now: the outcome of that run counts as undone, and an e-mail that has
+// not passed its point of no return is not sent.
 const compensateSQL = `
 update effects set state = 'compensated' where key = any($1) and state in ('claimed', 'done', 'uncertain', 'failed')`
 

@@ -131,8 +131,8 @@ func checkOwn(ctx context.Context, db Tx, c Claim) error {
 	return err
 }
 
-// Uncertain counts the effects that may or may not have happened. These are the uncertain ones, and claims that lapsed
-// after their point of no return.
+// Uncertain counts the effects that may or may not have happened: effects in the state Uncertain, and claims that
+// lapsed after their point of no return.
 func (s *Store) Uncertain(ctx context.Context) (int, error) {
 	return schema.One[int](ctx, s.pool, "count uncertain effects", uncertainSQL)
 }

@@ -18,8 +18,8 @@ const (
 	// longest is the maximum number of callers in one line. It leaves half of a worker's activity slots to other
 	// effects.
 	longest = 32
-	// forgotten is the time after which a stalled queue without callers is removed. Its run has continued in another
-	// process by then.
+	// forgotten is the time after which a stalled queue without callers is removed. By that time, the waiting run has
+	// continued in another process.
 	forgotten = time.Minute
 )
 
@@ -28,7 +28,7 @@ var ErrBusy = errors.New("too many transactions wait for the same lock")
 
 // StalledError means that a transaction did not get the lock of its queue. Nothing was done.
 type StalledError struct {
-	// Queue is the claim's [Claim.Queue], or its key.
+	// Queue is [Claim.Queue] of the claim. If that is empty, it is the key of the claim.
 	Queue string
 	// Since is the start of the first attempt that failed to get the lock.
 	Since time.Time
@@ -40,10 +40,10 @@ func (e *StalledError) Error() string {
 }
 
 // turns queues transactions that lock the same row. They wait in this process and not in the database, where each would
-// occupy a connection. At most one transaction per name runs at a time, and at most slots of all names.
+// occupy a connection. At most one transaction per name and at most slots transactions in total run at a time.
 //
-// Callers wait in a line as long as the transactions of the line get the lock. After one did not get it, only one
-// caller at a time tries. The others return at once and retry later.
+// Callers wait in a line as long as the transactions of the line get the lock. After a transaction of the line did not
+// get the lock, only one caller at a time tries again. The other callers return at once and retry later.
 type turns struct {
 	slots chan struct{}
 
@@ -65,7 +65,8 @@ func newTurns() *turns {
 	return &turns{slots: make(chan struct{}, slots), lines: map[string]*line{}}
 }
 
-// do calls f when it is the caller's turn. It returns the error of f or of ctx, a *[StalledError] or [ErrBusy].
+// do calls f when no other transaction of the line runs and a slot is free. It returns the error of f or of ctx, a
+// *[StalledError] or [ErrBusy].
 func (t *turns) do(ctx context.Context, name string, f func() error) error {
 	l, tries, err := t.join(name)
 	if err != nil {

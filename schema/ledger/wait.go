@@ -7,12 +7,12 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Some effects may start only after another effect, called the first. A run that waits for the first records this here.
-// The run that settles the first then wakes it.
+// Some effects may start only after another effect, called the first effect. A run that waits for the first effect
+// stores its workflow ID with the methods below. The run that settles the first effect then signals the waiting run.
 
-// Wait records that an effect of a run waits for the first, and returns how long the run has waited. It may be called
-// repeatedly. After Wait, the run must read the state of the first once more: a run that settled the first before Wait
-// found no run to wake.
+// Wait records that an effect of a run waits for the first effect, and returns how long the run has waited. It may be
+// called repeatedly. After Wait, the run must read the state of the first effect once more: a run that settled the
+// first effect before Wait has not signalled this run.
 func (s *Store) Wait(ctx context.Context, key, workflowID, first string) (waited time.Duration, err error) {
 	return schema.One[time.Duration](ctx, s.pool, "record that effect "+key+" waits for "+first, waitSQL, key,
 		workflowID, first)

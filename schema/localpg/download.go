@@ -48,7 +48,7 @@ func download(ctx context.Context, acc account, log *slog.Logger) (binaries, err
 	return binaries{}, err
 }
 
-// fetch installs binaries under cache/pgsql. If it fails, they may be installed all the same.
+// fetch installs binaries in cache/pgsql. The binaries may be installed even if fetch returns an error.
 func fetch(cache string) error {
 	work, err := os.MkdirTemp("", "pawl-download-")
 	if err != nil {

@@ -26,8 +26,8 @@ const outside = "/var/tmp"
 // homePattern is the prefix of the names of homes outside of a state directory.
 const homePattern = "pawl-"
 
-// findHome returns the directory for the data that belongs to the state directory dir. This is dir itself, or a
-// directory in /var/tmp if acc cannot reach dir (for example because dir is below root's home). In the second case, dir
+// findHome returns the directory for the data that belongs to the state directory dir. It returns dir itself, or a
+// directory in /var/tmp if acc cannot reach dir, for example below root's home. If the home is in /var/tmp, dir
 // contains a link to the home, so that the next start finds it. If dir is deleted, the next start creates an empty
 // database.
 func findHome(ctx context.Context, dir string, acc account, log *slog.Logger) (string, error) {
@@ -124,9 +124,9 @@ const (
 	memoryRoom = 2 << 30
 )
 
-// inMemory reports whether the data of an ephemeral server is kept in memory. This is so on Linux if there is enough
-// free space and TMPDIR does not name another directory. Tests create and drop hundreds of databases of about 350 files
-// each. On a disk, the file system would need more CPU for them than PostgreSQL does for everything else.
+// inMemory reports whether the data of an ephemeral server is kept in memory. It returns true on Linux if there is
+// enough free space and TMPDIR does not name another directory. Tests create and drop hundreds of databases of about
+// 350 files each. On a disk, the file system would need more CPU for them than PostgreSQL does for everything else.
 func inMemory() bool {
 	var fs syscall.Statfs_t
 	return os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= memoryRoom

@@ -32,8 +32,8 @@ const startTimeout = 60 * time.Second
 type Options struct {
 	// Dir is the state directory. It is created if it does not exist. Required unless Ephemeral is set.
 	Dir string
-	// Ephemeral starts a server for tests. It uses an empty temporary directory, which is removed at the end, allows
-	// 200 connections, and runs without fsync, because its data need not survive a crash of the machine.
+	// Ephemeral starts a server for tests. The server uses an empty temporary directory, which is removed at the end,
+	// and allows 200 connections. It runs without fsync, because the data need not survive a crash of the machine.
 	Ephemeral bool
 	// Settings are additional server settings, such as "log_statement": "all".
 	Settings map[string]string
@@ -82,7 +82,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// settle chooses the directories of the server and locks them.
+// settle chooses and locks the directories of the server.
 func (s *Server) settle(ctx context.Context) (err error) {
 	if s.opts.Ephemeral {
 		if s.acc, err = serverAccount(""); err == nil {
@@ -100,7 +100,7 @@ func (s *Server) settle(ctx context.Context) (err error) {
 	return err
 }
 
-// settleIn does the same for a server that keeps its data.
+// settleIn is settle for a server that keeps its data.
 func (s *Server) settleIn(ctx context.Context) (err error) {
 	if s.opts.Dir == "" {
 		return errors.New("Options.Dir is empty")

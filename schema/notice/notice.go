@@ -1,8 +1,8 @@
 // Package notice stores notifications: the conditions that people are notified about, and the messages to each sink.
 //
 // A condition is notified when it begins, once a day while it lasts, when it becomes much worse, and when it ends. A
-// pass compares the current conditions with the stored ones, and writes the messages in the same transaction. A process
-// that is killed therefore sends no notification twice and forgets none.
+// pass compares the current conditions with the stored ones, and writes the messages in the same transaction. Therefore
+// a notification is neither sent twice nor lost if a process is killed.
 package notice
 
 import (

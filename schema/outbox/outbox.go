@@ -85,11 +85,12 @@ var writeColumns = schema.ColumnsOf[newsRow](writeSQL)
 const mostPassed = 256
 
 // standBackSQL postpones each due event that is not the oldest unpublished event of its account. When the oldest event
-// is published, callBackSQL makes the next one due. Without that, the next one would be due after five minutes.
+// is published, callBackSQL makes the next event due. Without callBackSQL, the next event would be due after five
+// minutes.
 //
-// It locks the row of the oldest event. If another transaction has locked this row, standBackSQL skips the account. A
-// concurrent Settle either waits for this lock and then makes the next event due, or has committed before, so that the
-// row is no longer the oldest.
+// standBackSQL locks the row of the oldest event. If another transaction has locked this row, standBackSQL skips the
+// account. A concurrent Settle either waits for this lock and then makes the next event due, or has committed before,
+// so that the row is no longer the oldest.
 const standBackSQL = `
 update outbox o set next_at = now() + interval '5 minutes'
   from (select due.id
@@ -132,8 +133,8 @@ const eventColumns = `e.id, e.event_id::text, e.mode, e.account, e.type, e.recei
        coalesce((select b.trace from receipt_bodies b where b.receipt_id = e.receipt_id), '')`
 
 // Take leases the due events of up to limit accounts: for each account the oldest event and the events after it, in the
-// order of delivery. When the lease ends, they can be leased again. The caller must pass all events of an account to
-// one call of Settle. As soon as one of them is recorded as published, another publisher may lease the next.
+// order of delivery. When the lease ends, the events can be leased again. The caller must pass all events of an account
+// to one call of Settle. As soon as one of them is recorded as published, another publisher may lease the next.
 func (s *Store) Take(ctx context.Context, limit int, lease time.Duration) (events []Event, err error) {
 	// If Take postponed all events that it read, read the next ones.
 	for stoodBack := int64(1); stoodBack > 0 && len(events) == 0; {

@@ -1,6 +1,6 @@
 // Package pause stores the operators' pauses of sinks and sources. The effects of a paused sink wait, and the runs of a
-// paused source do not start. A pause lasts until a person ends it, even across restarts. It remains stored after that,
-// because the time of a pause is not counted in the time limit for retries.
+// paused source do not start. A pause lasts until a person ends it, even across restarts. A pause that has ended
+// remains stored, because its duration does not count towards the time limit for retries.
 package pause
 
 import (
@@ -30,7 +30,7 @@ type Pause struct {
 	// appended.
 	Name  string
 	Since time.Time
-	// Who is the person who paused it, and Why the reason.
+	// Who is the person who paused the sink or the source, and Why is the reason.
 	Who, Why string
 }
 
@@ -61,7 +61,7 @@ type Span struct {
 	// Ago is how long ago the pause began. If Over is set, EndedAgo is how long ago the pause ended.
 	Ago, EndedAgo time.Duration
 	Over          bool
-	// Set after a process has begun to wake the effects that waited for the sink.
+	// The field is set after a process has begun to wake the effects that waited for the sink.
 	Told bool
 }
 
@@ -106,8 +106,8 @@ func (s *Store) End(ctx context.Context, kind Kind, name string) (ended bool, er
 
 const tellSQL = `update pauses set told = true where id = $1 and until is not null and not told`
 
-// Tell returns true to only one caller for each ended pause of a sink. This caller must wake the effects that wait for
-// the sink.
+// Tell returns true to exactly one caller for each ended pause of a sink. That caller must wake the effects that wait
+// for the sink.
 func (s *Store) Tell(ctx context.Context, id int64) (bool, error) {
 	return schema.Changes(ctx, s.db, "resume waiting effects", tellSQL, id)
 }

@@ -35,7 +35,7 @@ type Decision struct {
 	Money map[string]int64 `json:"money"`
 	// Chosen is the list of items of a job, encoded by the code that creates the job. Only [GetWhole] reads it.
 	Chosen []byte `json:"-"`
-	// State is a hash of everything that the first person saw, so that a later change of it can be detected.
+	// State is a hash of all data that the first person saw, so that a later change of this data can be detected.
 	State   []byte    `json:"-"`
 	AskedAt time.Time `json:"requested_at"`
 	// Until is when the decision expires.
@@ -55,8 +55,8 @@ select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, t
  where until > now() and not exists (select from receipts r where r.id = p.receipt_id and r.updated_at <> p.event_at)`
 	columns  = fields + `null::jsonb as chosen` + waiting
 	sweepSQL = `delete from pending_decisions where until <= now()`
-	// replaceSQL deletes the row that the new row replaces. It also deletes a row that expired because its event has
-	// changed.
+	// replaceSQL deletes the row that the new row replaces. It also deletes a row for the same subject and verb if the
+	// event has changed since the row was stored: that decision has expired.
 	replaceSQL = `
 delete from pending_decisions p where subject = $1 and verb = $2
    and (id = $3 or exists (select from receipts r where r.id = p.receipt_id and r.updated_at <> p.event_at))`
@@ -107,7 +107,7 @@ func About(ctx context.Context, db schema.Querier, subject string) ([]Decision, 
 }
 
 // End deletes a decision that was made or withdrawn. It returns false if the decision does not wait any more. If two
-// callers call it at the same time, one gets true.
+// callers call End at the same time, it returns true to one of them.
 func End(ctx context.Context, db schema.Execer, id string) (bool, error) {
 	return schema.Changes(ctx, db, "end the pending decision "+id, endSQL, id)
 }

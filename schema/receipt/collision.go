@@ -11,22 +11,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// byBytes reports whether n is another event than an event with the same ID and other bytes.
+// byBytes reports whether an event with the ID of n and other bytes is always a different event.
 func (n *New) byBytes() bool { return n.Identity == ByBytes }
 
 // unsigned reports whether an event with the same bytes and another ID is a replay of n.
 func (n *New) unsigned() bool { return n.Identity != ByID }
 
-// collides is true if event i has the ID of receipt r and other bytes, and is another event. Under [ByBytes], other
-// bytes are always another event. Under the other identities, they usually are the same event: Stripe sends one event
-// to two endpoints in two API versions. They are another event if both sources want the event and its type, object or
-// time differs.
+// collides is true if event i has the ID of receipt r and other bytes, and is another event. With the identity
+// [ByBytes], other bytes are always another event. Under the other identities, they usually are the same event: Stripe
+// sends one event to two endpoints in two API versions. They are another event if both sources want the event and its
+// type, object or time differs.
 const collides = `r.body_hash <> i.body_hash and (i.identity = 'bytes' or i.status <> 'ignored' and not (` + notWanted + `)
         and (r.type, r.object_id, r.occurred_at) is distinct from (i.type, i.object_id, i.occurred_at))`
 
-// insertApart inserts events with an ID that belongs to another event. It gives each of them a different ID and sets
-// the outcome. An event under [ByBytes] runs. Under another identity, two authentic deliveries contradict each other,
-// so the event is parked for a person.
+// insertApart inserts events with an ID that belongs to another event. It gives each event a different ID and sets the
+// outcome. If the identity of the event is [ByBytes], the event runs. With any other identity, two authentic deliveries
+// contradict each other, so the event is parked for a person.
 func (s *Store) insertApart(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	apart := &insertion{Delivery: in.Delivery, header: in.header}
 	var at []int

@@ -23,8 +23,8 @@ type repeats []repeat
 // Size returns the size of the write.
 func (r repeats) Size() groupcommit.Size { return groupcommit.Size{Rows: len(r)} }
 
-// countRest records the duplicates that the insert could not count. It commits separately. The answer to the provider
-// does not depend on it, because the first delivery is committed in any case.
+// countRest records the duplicates that the insert could not count. countRest commits separately. The answer to the
+// provider does not depend on the count, because the first delivery is committed in any case.
 func (s *Store) countRest(ctx context.Context, in *insertion, outcomes []Outcome) {
 	var again repeats
 	var at []int

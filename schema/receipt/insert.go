@@ -25,7 +25,7 @@ type row struct {
 	key  Key
 	id   uuid.UUID
 	hash [sha256.Size]byte
-	// crowded is set if the flush contains the same bytes under another ID.
+	// crowded is set if the flush contains another event with the same bytes and another ID.
 	crowded bool
 }
 

@@ -154,9 +154,9 @@ type insertRow struct {
 }
 
 // distinct returns one row per event, sorted by key. Because of the order, two flushes with the same events cannot
-// deadlock. unsigned reports whether any row has an unsigned ID. If the same bytes occur under several unsigned IDs,
-// distinct returns only the first row. It marks the others as crowded: they must be inserted after the first is
-// committed.
+// deadlock. unsigned reports whether any row has an unsigned ID. If several events have the same bytes and different
+// unsigned IDs, distinct returns only the row of the first event. It marks the other rows as crowded: they must be
+// inserted after the first row is committed.
 func distinct(reqs []*insertion) (rows []insertRow, unsigned bool) {
 	seen := make(map[Key]bool, len(reqs))
 	type body struct {

@@ -104,9 +104,9 @@ func (r Reader) Load(ctx context.Context, id string) (Receipt, Body, error) {
 	return found.Receipt, found.Body, err
 }
 
-// openCountsSQL is the union of two queries, so that each uses its own partial index. It does not count effects that
-// wait for another entry, because the event of that entry is counted. It does not count uncertain effects and sinks
-// that are down either, because they are conditions of their own.
+// openCountsSQL is the union of two queries, so that each uses its own partial index. The age ignores events that wait
+// for the entry of another event, because that other event is included. It also ignores events with an uncertain effect
+// or with a sink that is down, because separate conditions report them.
 const openCountsSQL = `
 select status, mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, coalesce(extract(epoch from
        now() - min(received_at) filter (where reason_code not in ('` + WaitingForEntry + `', 'effect_uncertain', 'sink_down'))), 0)::float8 as seconds

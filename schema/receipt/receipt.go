@@ -55,7 +55,7 @@ const (
 	// bytes.
 	ByBytes Identity = "bytes"
 	// ByIDOrBytes means that the key is not or only partly signed. A delivery with the same key and other bytes is
-	// treated as under ByID, because the bytes of one event may differ from attempt to attempt.
+	// treated as for ByID, because the bytes of one event may differ from attempt to attempt.
 	ByIDOrBytes Identity = "id_or_bytes"
 )
 

@@ -8,7 +8,7 @@ import (
 )
 
 // relaySQL inserts receipts that are due at once, for events that a receipt of another source runs. It skips receipts
-// that exist. Their identity is 'id', because pawl made the ID, and no bytes can be a replay of it.
+// that exist. The identity of the new receipts is 'id': pawl made their IDs, so no other delivery is a replay of them.
 const relaySQL = `
 with input as materialized (` + insertInput + `
 ), fresh as (

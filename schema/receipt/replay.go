@@ -30,9 +30,10 @@ const relayed = `i.relay_only and (r.account, r.mode) = (i.account, i.mode)
 // apart. A provider sends one event to each subscription of a URL.
 //
 // Any other delivery with the same bytes is a suspected replay. It is relayed if relayed is true, otherwise parked. For
-// each topic and subscription, one replay is stored, up to 16 in total. It shares the body of the first receipt.
-// Further replays count as duplicates of the stored replay. If their type is not wanted, they count as duplicates of
-// the first receipt. These limits exist because an attacker with one delivery can send it under any number of IDs.
+// each topic and subscription, one replay is stored, up to 16 in total. A stored replay shares the body of the first
+// receipt. Further replays count as duplicates of the stored replay. If their type is not wanted, they count as
+// duplicates of the first receipt. These limits exist because an attacker with one delivery can send it under any
+// number of IDs.
 var insertUnsignedSQL = `
 with input as materialized (` + insertInput + `
 ), judged as materialized (
@@ -66,8 +67,9 @@ with input as materialized (` + insertInput + `
 ), ` + insertRest(`case when id not in (select id from fresh where replayed) then body end`,
 	`judged i join receipts r on r.id = coalesce(i.own_id, i.twin_id, i.replay_id, i.first_id)`, `i.own_id is not null`)
 
-// insertCrowded inserts, one by one, the events with bytes that were in the flush under another ID. Those bytes are
-// committed by now, so each insert finds them.
+// insertCrowded inserts the events that were left out of a flush, because the flush contained another event with the
+// same bytes and another ID. The flush is committed, so each insert finds that other event. The events are inserted one
+// at a time.
 func (s *Store) insertCrowded(ctx context.Context, in *insertion, outcomes []Outcome) error {
 	for i := range outcomes {
 		if !outcomes[i].crowded {

@@ -108,7 +108,7 @@ func Next(from, to Status) error {
 	return &TransitionError{From: from, To: to}
 }
 
-// MayPrecede returns the statuses that may change to the status to. They include to itself.
+// MayPrecede returns the statuses that may change to the status to. The list includes to itself.
 func MayPrecede(to Status) (from []string) {
 	for _, f := range Statuses {
 		if Next(f, to) == nil {

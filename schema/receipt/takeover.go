@@ -61,8 +61,8 @@ update receipts r
 returning j.id, r.id, r.status, r.reason`
 
 // takeOver lets events of in take over the receipts that have their IDs. The source of in wants these events, but the
-// source of the first delivery did not: it accepts other types, other accounts or another mode. It may also be the same
-// source with a list of types that has grown.
+// source of the first delivery did not want them: that source accepts other types, other accounts or another mode. Both
+// may be the same source, if its list of types has grown since the first delivery.
 //
 // The bytes of a source that does not want an event never run as this event. So the receipt takes everything from the
 // new delivery: the bytes, the headers, the source and the fields that are read from them. The first delivery remains

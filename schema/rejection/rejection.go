@@ -113,7 +113,7 @@ type Filter struct {
 	Limit int
 }
 
-// summary has every column but the query, the headers and the body, which only some roles may read.
+// summary has all columns except the query, the headers and the body, which only some roles may read.
 const (
 	summary = `id::text as id, source, received_at, class, detail, diagnosis, likely, remote_addr, method, body_size, truncated, admitted_at`
 	columns = summary + `, query, headers, body`
@@ -216,8 +216,8 @@ func (s *Store) query(ctx context.Context, sql string, args ...any) ([]Rejection
 	})
 }
 
-// heldHeader returns the values of h as bytes. Stored as text in jsonb they could lose bytes, because jsonb accepts
-// neither NUL nor invalid UTF-8. The signature could then not be verified again.
+// heldHeader returns the values of h as bytes. If heldHeader returned text for jsonb, bytes could be lost, because
+// jsonb accepts neither NUL nor invalid UTF-8. The signature could then not be verified again.
 func heldHeader(h http.Header) map[string][][]byte {
 	held := make(map[string][][]byte, len(h))
 	for name, values := range h {

@@ -44,9 +44,9 @@ type Finished struct {
 }
 
 // MarkFinished records the end of a run and sets the status of its receipt, in one transaction. If the start of the run
-// was not recorded, it records the run as well. This happens after a reset, or if the run ended too quickly. If the
-// receipt does not match f.Ref, MarkFinished returns [schema.ErrNotFound]. A second call changes only the time of the
-// end. MarkFinished returns the API version of the receipt.
+// was not recorded, it also records the run. The start is missing after a reset, or if the run ended too quickly. If
+// the receipt does not match f.Ref, MarkFinished returns [schema.ErrNotFound]. A second call changes only the time of
+// the end. MarkFinished returns the API version of the receipt.
 //
 // If the graph of statuses does not allow the change, MarkFinished records the end of the run and returns a
 // *[receipt.TransitionError]. If a later workflow task has already written the status, it changes nothing and returns

@@ -62,8 +62,8 @@ const parkOpenSQL = `
 update receipts set status = 'needs_review', reason = $4, last_error = $4, updated_at = now()
  where id = $1 and status = $2 and reason = $3`
 
-// ParkOpen sets the status of o to needs_review, with a reason. It returns false and does nothing if the receipt has
-// changed since o was read, because its run may have ended normally.
+// ParkOpen sets the status of o to needs_review, with a reason. If the receipt has changed since o was read, the run
+// may have ended normally: ParkOpen then returns false and does nothing.
 func (s *Store) ParkOpen(ctx context.Context, o Open, reason string) (parked bool, err error) {
 	id, err := receipt.ParseID(o.ReceiptID)
 	if err == nil {
@@ -85,8 +85,8 @@ update receipts r
  where r.id = $1 and r.status = $2 and r.reason = $3
    and n.workflow_id = $4 and n.run_id = $5 and n.receipt_id = r.id and n.closed_at is not null and n.outcome in ('processed', 'compensated')`
 
-// SettleOpen restores the outcome that the completed run of o stored. It reports whether there was one. A worker that
-// was suspended for longer than its workflow task may have overwritten the outcome with an older state.
+// SettleOpen restores the outcome that the completed run of o stored. It reports whether the run had stored an outcome.
+// A worker that was suspended for longer than its workflow task may have overwritten the outcome with an older state.
 func (s *Store) SettleOpen(ctx context.Context, o Open, runID string) (settled bool, err error) {
 	id, err := receipt.ParseID(o.ReceiptID)
 	if err != nil {

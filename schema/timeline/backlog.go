@@ -51,7 +51,7 @@ type Parked struct {
 }
 
 // parkedSQL groups the parked events by mode, and by whether their type matches a pattern in $1. If more than $2 events
-// are parked, it does not add up the money, because it would read the subject of each event.
+// are parked, it does not add up the money, because the sum requires reading the subject of each event.
 var parkedSQL = `
 with parked as materialized (
     select id, status, reason_code, received_at, updated_at, mode,

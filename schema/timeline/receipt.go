@@ -67,7 +67,8 @@ func (r Receipt) Open() string {
 // Filter narrows a list. An empty field matches everything.
 type Filter struct {
 	Status, ReasonCode, Source, Type string
-	// About lists the provider's objects, customers and invoice numbers. Events about any of them match.
+	// About lists IDs of the provider's objects and customers, and invoice numbers. An event matches if it is about at
+	// least one of them.
 	About []string
 	// Accounts lists the adopting company's accounts. Events about any of them match. Objects lists their objects: a
 	// parked event without facts matches by the object in its envelope.

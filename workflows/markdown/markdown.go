@@ -15,8 +15,8 @@ const longest = 300
 // markup escapes characters with a meaning in Markdown.
 var markup = strings.NewReplacer("\r", "", "\n", " ", "`", "'", `\`, `\\`, "*", `\*`, "[", `\[`, "<", `\<`, "|", `\|`)
 
-// Text escapes text for Markdown and limits its length, because reasons contain input of people and outside systems. It
-// removes characters that hide or reverse the text beside them.
+// Text escapes text for Markdown and limits its length. Reasons contain input of people and outside systems. It removes
+// characters that hide or reverse the text beside them.
 func Text(text string) string {
 	if len(text) > longest {
 		end := longest

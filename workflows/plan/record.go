@@ -5,9 +5,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Record plans events that usually have no effects. Such an event may be the first to report the account, the
-// payment of an invoice, or the capture of a checkout session's payment. It then gets the plan of the event that
-// usually reports this.
+// Record plans events that usually have no effects. Such an event may be the first to report the account, the payment
+// of an invoice, or the capture of a checkout session's payment. Such an event gets the plan of the event type that
+// usually reports this information.
 func Record(c fold.Change, planning activities.Planning) Plan {
 	switch now, before := c.After.Invoice, c.Before.Invoice; {
 	case sold(c.After.Checkout) && !sold(c.Before.Checkout):

@@ -1,5 +1,6 @@
-// Package api serves the reads and decisions of package operator as JSON over HTTP. It has no rules of its own.
-// openapi.yaml describes it. Every route requires a right, except for the two routes that serve openapi.yaml.
+// Package api serves the reads and decisions of package operator as JSON over HTTP. The package itself contains no
+// rules. openapi.yaml describes the API. Every route requires a right, except for the two routes that serve
+// openapi.yaml.
 package api
 
 import (
@@ -57,7 +58,7 @@ type route struct {
 	method string
 	// path is written as in openapi.yaml, with parameters such as {id} and {object}.
 	path string
-	// needs lists rights. A caller needs one of them. A route without rights is public.
+	// needs lists rights. A caller must have at least one of these rights. A route without rights is public.
 	needs []role.Right
 	// query lists the accepted query parameters.
 	query []string

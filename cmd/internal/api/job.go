@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// jobFields lists the fields in the body of a job. The criteria of its events, [event.Criteria], are accepted as
-// well.
+// jobFields lists the fields in the body of a job. The body can also contain the criteria of the events; see
+// [event.Criteria].
 var jobFields = []string{"verb", "reason", "effect", "reference", "rate", "count", "pending"}
 
 // defaultRate is the default number of events per second.

@@ -112,7 +112,7 @@ func (c *call) body(known ...string) (given map[string]string, err error) {
 	}
 	if kind, _, _ := mime.ParseMediaType(c.Request().Header.Get("Content-Type")); len(body) > 2 &&
 		kind != "application/json" {
-		// An HTML form cannot send JSON, so this prevents cross-site requests.
+		// An HTML form cannot send JSON, so requiring JSON prevents cross-site requests.
 		return nil, problem(http.StatusUnsupportedMediaType, "no_json", "send the body as application/json")
 	}
 	if given, err = (parameter.Rule{Known: known}).Object(body); err != nil {

@@ -106,7 +106,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// plainly replaces a type error of the JSON decoder with one with JSON type names instead of Go type names.
+// plainly replaces a type error of the JSON decoder by an error with JSON type names instead of Go type names.
 func plainly(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {

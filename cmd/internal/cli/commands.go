@@ -1,4 +1,4 @@
-// Package cli contains the commands of operators, which show the state of pawl and decide about it. The API and the
+// Package cli contains the commands of operators, which show the state of pawl and make decisions. The API and the
 // console offer the same reads and decisions. Commands that decide are generated from the table of verbs in package
 // operator.
 package cli

@@ -223,8 +223,8 @@ func writeBody(a *command.App, b *event.Body) {
 	writePayload(a, b.Bytes, "--out FILE")
 }
 
-// writePayload prints a payload. If the payload is too long for a screen, all is the command that prints the whole of
-// it.
+// writePayload prints a payload. If the payload is too long for a screen, all is the command that prints the complete
+// payload.
 func writePayload(a *command.App, text []byte, all string) {
 	if !utf8.Valid(text) {
 		fmt.Fprintf(a.Out, "\nthe payload is not text: use %s\n", all)

@@ -24,8 +24,8 @@ func impactRows(impacts []rebuild.Impact) output.Table {
 		})
 }
 
-// entriesOf describes the booked entries of some impacts that differ, with their sum, and the ones that do not differ
-// any more.
+// entriesOf describes the booked entries in impacts that differ from the facts, with the sum of the differences, and
+// the entries that do not differ any more.
 func entriesOf(impacts ...rebuild.Impact) string {
 	differ, equal, money := 0, 0, map[string]int64{}
 	for _, i := range impacts {

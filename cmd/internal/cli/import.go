@@ -80,7 +80,7 @@ func pickStripe(cfg *config.Config, source string) (string, error) {
 	return able[0], nil
 }
 
-// patience bounds the retries of a request that the provider cannot answer: some minutes.
+// patience bounds the retries of a request that the provider cannot answer to some minutes.
 var patience = stripe.Patience{Tries: 10, First: time.Second}
 
 func runImport(ctx context.Context, s *command.Session, name, who, why string) error {

@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// verbsOf are the commands of a group that decide something. They are made from the table of verbs.
+// verbsOf returns the commands of a group that make decisions. The commands are generated from the table of verbs.
 func verbsOf(a *command.App, name string) (commands []*cobra.Command) {
 	for _, v := range operator.Verbs {
 		if in, use, ok := strings.Cut(v.Command, " "); ok && in == name {

@@ -14,8 +14,8 @@ import (
 // [App.WarnOfFiles].
 func (a *App) Load() (*config.Config, error) { return a.loadWith(config.Load) }
 
-// LoadToAsk is [App.Load] for a command that only reads the database. It needs no other secret and logs a warning
-// for each secret that cannot be read.
+// LoadToAsk is [App.Load] for a command that only reads the database. Such a command needs only the database URL.
+// LoadToAsk logs a warning for each other secret that cannot be read.
 func (a *App) LoadToAsk() (*config.Config, error) { return a.loadWith(config.LoadToAsk) }
 
 func (a *App) loadWith(load func(string, func(string) (string, bool), map[string]webhook.Provider) (*config.Config,

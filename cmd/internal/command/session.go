@@ -66,7 +66,7 @@ func (a *App) WithSession(ctx context.Context, within time.Duration, load func()
 	}
 	s.Close()
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		// Closing the pool would wait for connections that a stopped server never answers.
+		// Closing the pool would wait forever for connections to a server that has stopped.
 		return silent(cfg, within)
 	}
 	pool.Close()

@@ -135,7 +135,7 @@ var secondPerson = Kind{
 	},
 }
 
-// unassigned is the money that moved and is not booked, because no event names its account.
+// unassigned is the kind of condition that money moved and pawl cannot book it: no event names the account.
 var unassigned = Kind{
 	Name: Unassigned, Runbook: "unassigned-payments",
 	read: func(ctx context.Context, r Reader) (list []notice.Condition, err error) {

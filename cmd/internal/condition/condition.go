@@ -1,6 +1,6 @@
-// Package condition contains a table of the problems that pawl can detect. Each row has a query. It returns the current
-// conditions of one kind, with severity, next command and runbook. `pawl status`, `pawl doctor`, the notifications, the
-// alert rules and the console use this table.
+// Package condition contains a table of the problems that pawl can detect. Each row has a query, which returns the
+// current conditions of one kind, with severity, next command and runbook. `pawl status`, `pawl doctor`, the
+// notifications, the alert rules and the console use this table.
 package condition
 
 import (
@@ -26,7 +26,7 @@ type Kind struct {
 	Alerts []Alert
 }
 
-// Queried reports whether the kind has a query, so that [Reader.Read] can return conditions of it.
+// Queried reports whether the kind has a query, so that [Reader.Read] can return conditions of the kind.
 func (k Kind) Queried() bool { return k.read != nil }
 
 // The kinds that other packages refer to.
@@ -61,7 +61,7 @@ const (
 	live = "live"
 	// minutes is the layout for times in messages.
 	minutes = "2006-01-02 15:04 MST"
-	// recent is how long something that happened once is reported.
+	// recent is how long a condition is reported that happened once and does not last.
 	recent = 24 * time.Hour
 )
 

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// many is the number of dead events with one reason from which a page is sent, even if no money is involved. So
-	// many indicate that a sink or a deployment is broken.
+	// many is the number of dead events with one reason from which a page is sent, even if no money is involved. This
+	// number of dead events indicates that a sink or a deployment is broken.
 	many = 10
 	// inDoubt is the reason code of an event with an uncertain effect.
 	inDoubt = "effect_uncertain"

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// endsSoon and the next constant are how long before the last secret of a source expires a ticket and a page are
-	// sent.
+	// A ticket is sent when the last secret of a source expires within endsSoon, and a page when it expires within
+	// endsNow.
 	endsSoon = 14 * 24 * time.Hour
 	endsNow  = 24 * time.Hour
 	// rejectedFor is how far back rejected deliveries are counted.

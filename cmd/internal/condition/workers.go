@@ -23,7 +23,8 @@ const (
 	askAfter = time.Minute
 	// idleAfter is how long an event may wait before people are notified that no worker polls.
 	idleAfter = 3 * time.Minute
-	// askTemporal is the timeout of this check. It keeps the report fast if Temporal is unavailable.
+	// askTemporal is the timeout of the check for workers. A short timeout keeps the report fast if Temporal is
+	// unavailable.
 	askTemporal = 3 * time.Second
 	// QuietPoller is the maximum age of the last poll of a running worker, because a poll lasts up to a minute.
 	QuietPoller = 90 * time.Second

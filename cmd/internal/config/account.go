@@ -63,8 +63,8 @@ func (s *Source) checkAccounts(c *checker, key string) {
 	}
 }
 
-// mappedOtherwise reports whether another source maps the connected account to a different account. That is a fault,
-// because all events of an account are folded with one mapping.
+// mappedOtherwise reports whether another source maps the connected account to a different account. That is a fault:
+// pawl computes the state of an account from all of its events with one mapping.
 func (c *Config) mappedOtherwise(s Source, theirs string) bool {
 	for _, other := range c.Sources {
 		ours, mapped := other.Accounts.Ours[theirs]

@@ -21,7 +21,7 @@ type checker struct {
 	env       func(string) (string, bool)
 	now       time.Time
 	providers map[string]webhook.Provider
-	// ask is set if the check also queries each source's provider.
+	// ask is set if the check also sends requests to the provider of each source.
 	ask bool
 	// asks is set if the command needs only the database. Any other unreadable secret is then a warning.
 	asks bool

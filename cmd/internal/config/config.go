@@ -38,11 +38,11 @@ type Config struct {
 	Warnings Faults `yaml:"-"`
 }
 
-// Development configures pawl on a developer's machine. Only `pawl dev` writes it.
+// Development configures pawl on a developer's machine. Only `pawl dev` writes this section.
 type Development struct {
 	// Enabled relaxes checks: short secrets and placeholders are accepted.
 	Enabled bool `yaml:"enabled"`
-	// Day is the length of a day for scheduled actions. It may be shorter than 24 hours if Enabled is set.
+	// Day is the real time that one day of the policy takes. It may be shorter than 24 hours if Enabled is set.
 	Day time.Duration `yaml:"day" default:"24h"`
 }
 
@@ -53,8 +53,8 @@ type API struct {
 	StaleIfError time.Duration `yaml:"stale_if_error" default:"15m" min:"0s"`
 }
 
-// Ops are the listeners for health and metrics, as host:port. Each kind of process has its own, so that all of them
-// can run on one host with one file.
+// Ops are the listeners for health and metrics, as host:port. Each kind of process has its own address, so that all of
+// them can run on one host with one file.
 type Ops struct {
 	// Ingress is the listener of `pawl ingress`, with or without --worker.
 	Ingress string `yaml:"ingress" default:"127.0.0.1:8082" form:"address"`
@@ -102,8 +102,8 @@ type Limits struct {
 	TrustedProxies []Network `yaml:"trusted_proxies"`
 	// MaxConcurrent limits the deliveries that are verified and committed concurrently.
 	MaxConcurrent int `yaml:"max_concurrent" default:"1024" min:"0"`
-	// MaxConnections limits the open connections. A new connection is always accepted: the sender with the most
-	// connections without a verified delivery loses one.
+	// MaxConnections limits the open connections. A new connection is always accepted: pawl closes a connection of the
+	// sender with the most connections without a verified delivery.
 	MaxConnections int `yaml:"max_connections" default:"2048" min:"0"`
 }
 
@@ -116,8 +116,8 @@ type Rate struct {
 // Source is an endpoint, /hooks/{name}.
 type Source struct {
 	Provider string `yaml:"provider"`
-	// Mode is "live" or "test". Events of the other mode are recorded as ignored. It may be empty for a provider with
-	// the mode in its events and without billing flows; both modes are then accepted.
+	// Mode is "live" or "test". Events of the other mode are recorded as ignored. Mode may be empty if the events of
+	// the provider contain their mode and the provider has no billing flows. Events of both modes are then accepted.
 	Mode    webhook.Mode `yaml:"mode" oneof:"live test" fix:"write live or test, or leave it out"`
 	Secrets []Secret     `yaml:"secrets"`
 	// Events lists the accepted event types. If it is empty, every type with a flow is accepted, and every type if
@@ -136,8 +136,8 @@ type Source struct {
 	// Tolerance limits the clock difference in both directions. Zero means the provider's default.
 	Tolerance time.Duration     `yaml:"tolerance" min:"0s"`
 	Options   map[string]string `yaml:"options"`
-	// APIKey may read the provider's objects. Without a key, pawl does not use the API. With a key, it fetches
-	// objects if events leave a question open.
+	// APIKey may read the provider's objects. Without a key, pawl does not use the API. With a key, pawl fetches
+	// objects if events do not contain all required data.
 	APIKey Ref `yaml:"api_key"`
 	// APIURL is the base URL of the API, or "" for the provider's own.
 	APIURL string `yaml:"api_url" form:"url"`
@@ -155,8 +155,8 @@ type Secret struct {
 	Value     Ref       `yaml:"value"`
 	NotBefore time.Time `yaml:"not_before"`
 	NotAfter  time.Time `yaml:"not_after"`
-	// ByPlace is set if the label is the default one. Counts under it may belong to an earlier secret at the same
-	// position.
+	// ByPlace is set if the label is the default label. Counts with this label may belong to an earlier secret at the
+	// same position.
 	ByPlace bool `yaml:"-"`
 }
 

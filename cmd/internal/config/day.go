@@ -9,7 +9,7 @@ import (
 // same second.
 const shortestDay = time.Second
 
-// leastSettle is the shortest wait for a missing event: deliveries take their time even if days are short.
+// leastSettle is the shortest wait for a missing event: deliveries take real time even if days are shortened.
 const leastSettle = 10 * time.Second
 
 func (c *checker) day() {
@@ -23,7 +23,7 @@ func (c *checker) day() {
 	}
 }
 
-// Lasts returns the real duration of a policy's time. It is shorter if days are shortened.
+// Lasts returns the real duration of a duration in the policy. Both differ if days are shortened.
 func (c *Config) Lasts(d time.Duration) time.Duration {
 	if c.Dev.Day == day || c.Dev.Day == 0 {
 		return d

@@ -5,7 +5,7 @@ import "time"
 // Effects configures the time from which events have effects.
 type Effects struct {
 	// From is when effects begin for a mode that starts for the first time: now, off, or a time. The database stores
-	// it, and later changes of the file have no effect.
+	// this time, and later changes of the file have no effect.
 	From string `yaml:"from" default:"now"`
 }
 

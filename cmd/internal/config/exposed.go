@@ -78,7 +78,8 @@ func everybody(n Network) bool {
 	return n.IsValid() && (n.Addr().Is4() && n.Bits() < 8 || n.Addr().Is6() && n.Bits() < 7)
 }
 
-// linkLocal warns of a URL with a link-local address, where cloud providers serve the machine's credentials.
+// linkLocal warns of a URL with a link-local address, because cloud providers serve the machine's credentials at such
+// an address.
 func (c *checker) linkLocal(key, raw string) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -129,7 +130,7 @@ func (c *checker) databaseInClear() {
 		"add sslmode=verify-full, and sslrootcert for your own certificate authority")
 }
 
-// twoPeople warns if one person can sign in as two, or if two people cannot sign in.
+// twoPeople warns if one person can sign in as two different people, or if fewer than two people can sign in.
 func (c *checker) twoPeople() {
 	ways := 0
 	for _, way := range []string{c.cfg.Console.Users, c.cfg.Console.OIDC.Issuer, c.cfg.Console.Proxy.Header} {

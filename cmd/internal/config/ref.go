@@ -10,8 +10,8 @@ import (
 )
 
 // Ref is a secret that the file contains only by reference: "env:NAME" or "file:PATH". A path is relative to the
-// configuration file; surrounding white space and a byte order mark are removed. After Load it contains the resolved
-// value, which it never prints.
+// configuration file; surrounding white space and a byte order mark are removed. After Load, Ref contains the resolved
+// value. No method or formatting verb prints that value, except [Ref.Value].
 type Ref struct {
 	from  string
 	value string
@@ -73,7 +73,7 @@ func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning stri
 		}
 		return "", fmt.Errorf("the file %s cannot be read: %w", path, err)
 	}
-	// With the mark, no signature would match, and the reason would be invisible.
+	// If the mark stayed in the secret, no signature would match, and the reason would be invisible.
 	if r.value = strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)); r.value == "" {
 		return "", fmt.Errorf("the file %s is empty", path)
 	}

@@ -28,8 +28,9 @@ type Sink struct {
 	Live    *Server `yaml:"live"`
 	Test    *Server `yaml:"test"`
 	Sending `yaml:",inline"`
-	// KeyLifetime is how long the sink remembers a key. Automatic retries end there, because a later retry could be
-	// applied twice. The default is the lifetime in Stripe's API, which many APIs have adopted; 12h for e-mail.
+	// KeyLifetime is how long the sink remembers a key. Automatic retries end after this time, because a later retry
+	// could be applied twice. The default is the lifetime in Stripe's API, which many APIs have adopted; 12h for
+	// e-mail.
 	KeyLifetime time.Duration `yaml:"key_lifetime" default:"24h" min:"1m"`
 	// Refusals lists responses that concern the customer. With an empty list, no response is a refusal.
 	Refusals []Refusal `yaml:"refusals" default:"402 422 451"`
@@ -82,15 +83,17 @@ const emailTimeout = 30 * time.Second
 // emailKeyLifetime is the default for mail relays. They remember keys for a day or less.
 const emailKeyLifetime = 12 * time.Hour
 
-// Target is a sink, a destination or a notification sink. Gates, settings, reports and checks are derived from it.
+// Target is a sink, a destination or a notification sink. The gates, settings, reports and checks are derived from the
+// targets.
 type Target struct {
 	// Name is the name in the catalogue. The name of a destination begins with "destinations:", and of a notification
 	// sink with "notify:".
 	Name string
-	// Key is its key in the file.
+	// Key is the key of the target in the file.
 	Key string
 	Sending
-	// KeyLifetime is how long it remembers an idempotency key. Zero means that it has no such keys.
+	// KeyLifetime is how long the target remembers an idempotency key. Zero means that the target does not support
+	// idempotency keys.
 	KeyLifetime time.Duration
 	// Credentials describes the credentials of pawl for each served mode. It is empty if the target is not configured.
 	Credentials map[string]string

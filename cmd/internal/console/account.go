@@ -12,14 +12,14 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// accountPage is everything about one account.
+// accountPage is the data of an account's page.
 type accountPage struct {
 	*account.Account
 	Head  [][2]cell
 	Parts []shownTable
-	// Story are its newest events.
+	// Story lists the newest events of the account.
 	Story   shownTable
-	Stories string // the link to all of them
+	Stories string // the link to all events of the account
 	Choices []button
 }
 

@@ -28,7 +28,7 @@ type decisionPage struct {
 	Fields []field
 	// Asking is set if the form only completes the decision: it is sent by GET and leads to the preview.
 	Asking bool
-	// Change is the address of the form that asks again, "" if the verb has no fields.
+	// Change is the address of the form in which the person can change the fields. It is "" if the verb has no fields.
 	Change string
 	// Many is set for a decision about many events, and Filter is their query.
 	Many   bool
@@ -41,12 +41,13 @@ type decisionPage struct {
 	// Warning is a reason to check the decision once more.
 	Warning string
 	// FourEyes is set if the decision needs two people. Pending is the ID of the decision that the second person
-	// confirms, and Withdraw is the link to drop it.
+	// confirms, and Withdraw is the link to withdraw that decision.
 	FourEyes, Pending, Withdraw string
 	// Asks is the question of a review, and Does the consequence of the answer.
 	Asks, Does string
 	Facts      [][2]cell
-	// Later is the address of the same page with its Facts, where they take seconds.
+	// Later is the address of the same page with its Facts. It is set if the Facts take seconds, so that a script loads
+	// them afterwards.
 	Later string
 	Table *shownTable
 	// Says is the result of the decision, and Follow a link to its subject. Shown is a new token, which is shown only
@@ -114,8 +115,8 @@ func newDecisionPage(v *visit, d decide.Decision, verb *decide.Verb) decisionPag
 	return page
 }
 
-// asks reports whether the form asks for fields before the preview: one is missing, or the person wants to change one.
-// Otherwise it fixes the fields, because the preview is about their values.
+// asks reports whether the form asks for fields before the preview: a field is missing, or the person wants to change a
+// field. Otherwise asks fixes the fields, because the preview is about their values.
 func (p *decisionPage) asks(v *visit, missing bool) bool {
 	if p.Asking = missing || lacks(p.Fields) || v.FormValue("preview") == previewLater; p.Asking {
 		p.Fields = slices.DeleteFunc(p.Fields, func(f field) bool { return f.Name == confirmField })

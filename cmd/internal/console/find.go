@@ -13,7 +13,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 )
 
-// findPage is the page of a search that has several results, or none. A single result redirects to its own page.
+// findPage is the page of a search with several results or without a result. If there is a single result, the browser
+// is redirected to the page of that result.
 type findPage struct {
 	Query  string
 	Events *shownTable

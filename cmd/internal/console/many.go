@@ -117,7 +117,7 @@ func (s *Server) showMany(v *visit) error {
 	return s.render(v, http.StatusOK, "decide", verb.Short, page)
 }
 
-// newManyPage returns the page of a job. The second person changes nothing about it.
+// newManyPage returns the page of a job. A second person who confirms the job cannot change it.
 func newManyPage(v *visit, j *decide.NewJob, verb *decide.Verb) decisionPage {
 	page := newDecisionPage(v, decide.Decision{Verb: verb.Name, Args: decide.Args{Effect: j.Effect,
 		Reference: j.Reference}}, verb)

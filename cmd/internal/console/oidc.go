@@ -38,8 +38,8 @@ func newProvider(c config.Console, secure bool) *provider {
 	return &provider{OIDC: c.OIDC, back: strings.TrimRight(c.URL, "/") + "/sign-in/oidc/callback", name: name}
 }
 
-// discover fetches the provider's metadata once. It does not run at the start, because the provider may be unavailable
-// then.
+// discover fetches the provider's metadata once, at the first sign-in. The provider may be unavailable when the console
+// starts.
 func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

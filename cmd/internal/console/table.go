@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// when is a time that a page shows relative to now, with the exact time on hover.
+// when is a time that a page shows relative to the present. The page shows the exact time on hover.
 type when struct{ At, now time.Time }
 
 // Machine formats the time for programs.
@@ -40,7 +40,7 @@ func (w when) Short() string {
 	return at.Format("2 Jan 2006 15:04")
 }
 
-// Relative returns the time since or until it.
+// Relative returns how long ago the time was, or how far in the future it is.
 func (w when) Relative() string {
 	if d := w.At.Sub(w.now); d > 0 {
 		return "in " + output.Roughly(d)
@@ -203,7 +203,7 @@ func buttons(choices []decide.Choice) (all []button) {
 	return all
 }
 
-// allowed returns the buttons that a person has the right to.
+// allowed returns the buttons of the actions that the person has a right to.
 func allowed(p *decide.Person, all []button) (may []button) {
 	for _, b := range all {
 		if b.Verb == "" || p.May(operator.Verbs.Named(b.Verb).Rights()...) {

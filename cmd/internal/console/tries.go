@@ -18,8 +18,8 @@ import (
 //
 //   - A network has mostPerName attempts at one name within triesWithin. A network is a /24 or a /64.
 //   - A network has mostPerNetwork attempts at all names. Names that it has signed in with are not counted.
-//   - A name has guessesPerSecond attempts by networks that have never signed in with it. Many networks together are
-//     therefore slow, and a name is never locked, because its owner's network has its own limit.
+//   - A name has guessesPerSecond attempts by networks that have never signed in with it. This rule slows down attempts
+//     from many networks together. It never locks a name, because the network of the owner has its own limit.
 //
 // Hashes are slow on purpose and take 64 MiB each. One is computed at a time for networks that have signed in with the
 // name, and one for all other networks.
@@ -38,7 +38,8 @@ const (
 	mostPerName      = 10
 	mostPerNetwork   = 30
 	guessesPerSecond = 1
-	// guessesAtOnce is more than mostPerName: one network alone slows down no owner elsewhere.
+	// guessesAtOnce is higher than mostPerName, so that the attempts of one network alone do not delay the owner of the
+	// name in another network.
 	guessesAtOnce = 2 * mostPerName
 	// triesRemembered limits the memory.
 	triesRemembered = 10_000
@@ -96,7 +97,8 @@ func (t *tries) begin(now time.Time, name string, client netip.Addr) (a *attempt
 	return a, ""
 }
 
-// await waits for its turn to compare the password. The caller calls release once.
+// await waits until the password may be compared. At most one comparison runs for networks that have signed in with the
+// name, and one for all other networks. The caller calls release once.
 func (a *attempt) await(ctx context.Context) (release func(), err error) {
 	turn := a.tries.strangers
 	if a.owner {
@@ -110,7 +112,8 @@ func (a *attempt) await(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// succeeded takes back all attempts at the name by the network, and records that the network has signed in as it.
+// succeeded records that the network has signed in with the name. It resets the number of attempts by the network at
+// the name, and no longer counts this attempt among the attempts of the network at all names.
 func (a *attempt) succeeded() {
 	t := a.tries
 	t.mu.Lock()
@@ -131,7 +134,7 @@ func newRecent[K comparable](most int) *recent[K] {
 	return &recent[K]{most, at}
 }
 
-// take counts an attempt of key. It returns false, and counts nothing, if there were the most already.
+// take counts an attempt of key. If the maximum number is already counted, take returns false and counts nothing.
 func (r *recent[K]) take(key K, now time.Time) bool {
 	times, _ := r.at.Get(key)
 	times = slices.DeleteFunc(times, func(at time.Time) bool { return now.Sub(at) >= triesWithin })
@@ -143,7 +146,7 @@ func (r *recent[K]) take(key K, now time.Time) bool {
 	return taken
 }
 
-// giveBack takes back an attempt of key.
+// giveBack no longer counts an attempt of key.
 func (r *recent[K]) giveBack(key K, at time.Time) {
 	times, _ := r.at.Get(key)
 	if i := slices.IndexFunc(times, at.Equal); i >= 0 {

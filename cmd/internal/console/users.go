@@ -32,7 +32,7 @@ type Users struct {
 	read   time.Time // the modification time of the file at the last read
 	size   int64
 	people map[string]User
-	// nobody is a hash that is compared if the name is unknown, so that both cases take the same time.
+	// nobody is a hash that is compared if the name is unknown, so that known and unknown names take the same time.
 	nobody string
 }
 
@@ -42,8 +42,8 @@ type User struct {
 	hash string
 }
 
-// Credential returns a fingerprint of the password hash. It changes whenever a password is set, even to the same one,
-// because each hash has its own salt.
+// Credential returns a fingerprint of the password hash. The fingerprint changes whenever a password is set, even to
+// the same password, because each hash has its own salt.
 func (u *User) Credential() string {
 	sum := sha256.Sum256([]byte(u.hash))
 	return hex.EncodeToString(sum[:16])
@@ -113,7 +113,8 @@ func parseUser(line string) (one User, err error) {
 	return one, nil
 }
 
-// Check returns the user of a name and password, nil if either is wrong. Both cases take the time of a hash.
+// Check returns the user with a name and password. It returns nil if the name or the password is wrong. Both cases take
+// the time of computing a hash.
 func (u *Users) Check(name, password string) (*User, error) {
 	u.mu.Lock()
 	if err := u.load(); err != nil {

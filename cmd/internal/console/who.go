@@ -73,8 +73,8 @@ func (d *door) identify(r *http.Request) (*decide.Person, error) {
 	if by.Via != signin.ByPassword {
 		return p, nil
 	}
-	// The file decides at each request. A person who is removed, or has another password, is signed out, and a change
-	// of roles applies at once.
+	// The file is read at each request. A person who was removed from the file, or who has another password now, is
+	// signed out, and a change of roles applies at once.
 	u, err := d.users.Named(p.Subject)
 	switch {
 	case err != nil:
@@ -99,8 +99,8 @@ func (d *door) programOrPerson(r *http.Request) (*decide.Person, error) {
 	return known(r, p, err)
 }
 
-// client returns the address that sent r, in front of the proxies that are trusted. It warns once if a proxy that is
-// not trusted hides it.
+// client returns the address of the client that sent r through the trusted proxies. It logs a warning, once, if a proxy
+// that is not trusted hides the address.
 func (d *door) client(r *http.Request) netip.Addr {
 	if throttle.Forwarded(r, d.trusted) {
 		d.hidden.Do(func() {
@@ -112,7 +112,7 @@ func (d *door) client(r *http.Request) netip.Addr {
 	return throttle.Client(r, d.trusted)
 }
 
-// prefixes returns networks as [throttle.Client] takes them.
+// prefixes converts networks to the type that [throttle.Client] accepts.
 func prefixes(networks []config.Network) (list []netip.Prefix) {
 	for _, n := range networks {
 		list = append(list, n.Prefix)
@@ -121,7 +121,7 @@ func prefixes(networks []config.Network) (list []netip.Prefix) {
 }
 
 // proxied returns the person that a trusted proxy names, or nil. It refuses a request in which a header of the proxy is
-// repeated: a proxy that adds its field to the client's lets the client choose a name or groups.
+// repeated: if a proxy adds its field to the field of the client, the client can choose a name or groups.
 func (d *door) proxied(r *http.Request) (*decide.Person, error) {
 	p := d.cfg.Console.Proxy
 	if p.Header == "" || !throttle.Contains(prefixes(p.From), throttle.Peer(r)) {
@@ -160,7 +160,8 @@ func (d *door) rolesOf(groups []string) (roles []role.Role) {
 	return roles
 }
 
-// cookieName is bound to the host by browsers, where there is https.
+// cookieName returns the name of the session cookie. With https, the name has a prefix with which browsers bind the
+// cookie to the host.
 func (d *door) cookieName() string {
 	if d.secure {
 		return "__Host-pawl"

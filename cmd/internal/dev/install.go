@@ -18,8 +18,8 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// The versions of Temporal's server and UI in `pawl dev`, in the benchmarks and in docker-compose.yml, which a test
-// compares. 1.32.1 and 2.54.1 are the newest that build with Go 1.26.8.
+// The versions of Temporal's server and UI in `pawl dev`, in the benchmarks and in docker-compose.yml. A test compares
+// these places. 1.32.1 and 2.54.1 are the newest versions that build with Go 1.26.8.
 const (
 	TemporalVersion   = "1.32.1"
 	TemporalUIVersion = "2.54.1"
@@ -34,7 +34,7 @@ type tool struct {
 	module, version, command string
 	// newer lists requirements ("module version") that exceed the requirements of module.
 	newer []string
-	// edits adapt module to newer. They are applied to a copy of it.
+	// edits adapt module to newer. They are applied to a copy of the module.
 	edits []edit
 	// onPath lets a program of that name on PATH replace the build. It is set only if the name is unambiguous.
 	onPath bool
@@ -87,8 +87,8 @@ var (
 const progressEvery = 15 * time.Second
 
 // FindTemporal returns the path of Temporal's CLI: on PATH, from an earlier build, or from a new build, which takes
-// some minutes once per machine and is reported to progress. Several processes may call it at once: one builds, the
-// others wait.
+// some minutes once per machine and is reported to progress. Several processes may call FindTemporal at once: one
+// process builds, and the others wait.
 func FindTemporal(ctx context.Context, progress io.Writer) (string, error) {
 	return temporalCLI.find(ctx, progress)
 }

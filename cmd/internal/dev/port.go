@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// CheckPort returns nil if it can listen on addr ("127.0.0.1:7233"), and else an error of one sentence with the port
-// and the flag that sets it.
+// CheckPort returns nil if it can listen on addr ("127.0.0.1:7233"). Otherwise it returns an error of one sentence,
+// with the port and the flag that sets the port.
 func CheckPort(flag, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {

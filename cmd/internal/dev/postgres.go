@@ -28,11 +28,11 @@ const historyShards = 512
 // store and one for visibility.
 var PostgresSettings = map[string]string{"max_connections": "300"}
 
-// TemporalOnPostgresOptions configure a start. All must be set.
+// TemporalOnPostgresOptions configure a start. All fields must be set.
 type TemporalOnPostgresOptions struct {
 	// Dir contains the server's settings and log; it is created if missing.
 	Dir string
-	// Postgres must not have a database of Temporal's yet.
+	// Postgres must not contain a database of Temporal yet.
 	Postgres *localpg.Server
 	// Progress gets reports of a long build.
 	Progress io.Writer

@@ -35,7 +35,8 @@ func newUIGate(port, inner int) (*uiGate, error) {
 	return g, nil
 }
 
-// hiddenIP returns a loopback address that a page cannot guess, where the system has more than one.
+// hiddenIP returns a random address of the network 127.0.0.0/8, which a web page cannot guess. A process can listen on
+// all these addresses only on Linux; on other systems, hiddenIP returns 127.0.0.1.
 func hiddenIP() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"

@@ -62,7 +62,8 @@ func (d *Doctor) providerClock(name string) func(context.Context, *findings) err
 	}
 }
 
-// skew adds a finding about a clock. The clock returned the time theirs at some moment between begin and begin + took.
+// skew adds a finding about a clock. The clock returned the time theirs at an unknown moment between begin and begin +
+// took.
 func (f *findings) skew(check string, theirs, begin time.Time, took, most time.Duration) {
 	skew := begin.Add(took / 2).Sub(theirs)
 	off, word := skew.Abs()-took/2, "ahead of"

@@ -17,7 +17,7 @@ import (
 const longTransaction = 5 * time.Minute
 
 // roomConns is the number of connections that one more process of each kind and one command need. A rolling deployment
-// needs so many free connections.
+// needs this number of free connections.
 const roomConns = process.IngressConns + process.WorkerConns + process.ConsoleConns + process.CommandConns
 
 // database examines the database. With the setting dev, it accepts settings that are safe only on a developer's

@@ -1,6 +1,6 @@
 // Package importer imports existing objects from a provider, for a company that had subscribers before it used pawl.
-// Customers, subscriptions and open invoices become facts with the origin import. These facts are folded like others,
-// but cause no effects and publish no events.
+// Customers, subscriptions and open invoices become facts with the origin import. pawl computes its state from these
+// facts as from others, but they cause no effects and publish no events.
 package importer
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	// Connected lists connected accounts to read in addition to the account that the key belongs to.
 	Connected []string
 	Policy    fact.Policy
-	// EffectsFrom is when the effects of the mode start, if no process has stored that yet; see [withheld.Begin].
+	// EffectsFrom is when the effects of the mode start, if no process has stored a start yet; see [withheld.Begin].
 	EffectsFrom string
 	// Began, if set, is called before anything is read. If it returns an error, the import ends.
 	Began func(ctx context.Context, i imports.Import) error

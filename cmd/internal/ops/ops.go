@@ -30,8 +30,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// mostConnections is more than probes and scrapers need. If it is exceeded, pawl closes a connection of the client with
-// the most connections, so that no client can lock out the others.
+// mostConnections is more than probes and scrapers need. If more connections are opened, pawl closes a connection of
+// the client with the most connections, so that no client can lock out the others.
 const mostConnections = 64
 
 // Part is one part of a process.
@@ -39,8 +39,8 @@ type Part struct {
 	Name string
 	// Probe returns an error if the part cannot do its work now. note is a remark about a part that works.
 	Probe func(context.Context) (note string, err error)
-	// Decides is set if the process is not ready while this part fails. It is not set for Temporal in an ingress, for
-	// example, because the ingress still receives deliveries.
+	// Decides is set if the process is not ready while this part fails. For example, it is not set for Temporal in an
+	// ingress: without Temporal, the ingress still receives deliveries.
 	Decides bool
 }
 
@@ -65,9 +65,9 @@ func New(cfg Config) *Server {
 	}}
 }
 
-// Handler returns the handler for cfg. /livez returns 200 as long as the process responds at all, so that nothing is
-// restarted when the database is down. /readyz returns 200, or 503 with the reason. The body contains the state of each
-// part and the duration of its probe.
+// Handler returns the handler for cfg. /livez returns 200 as long as the process responds at all, so that an
+// orchestrator does not restart the process when the database is down. /readyz returns 200, or 503 with the reason. The
+// body contains the state of each part and the duration of its probe.
 func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -7,15 +7,15 @@ import (
 )
 
 // Table is a list for people. The first row contains the headings. A cell is a text, a number, a time.Time, a
-// *time.Time for a time of the provider, which may be nil, a [Link] or a [Badge]. A terminal shows its text. The
-// console shows a link as a link, a time relative to now, and a badge in color.
+// *time.Time for a time of the provider, which may be nil, a [Link] or a [Badge]. A terminal shows the text of each
+// cell. The console shows a link as a link, a time relative to now, and a badge in color.
 type Table [][]any
 
-// Link is the ID of something that has a page of its own.
+// Link is the ID of an object with its own page in the console.
 type Link struct {
 	To Target
 	ID string
-	// Mode is the mode of an account.
+	// Mode is set if the link leads to an account, because accounts of both modes may have the same ID.
 	Mode string
 }
 

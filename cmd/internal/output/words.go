@@ -66,7 +66,7 @@ func Roughly(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// Seconds formats a short duration in few digits, a long one as [Roughly] does.
+// Seconds formats a short duration with few digits. It formats a long duration like [Roughly].
 func Seconds(s float64) string {
 	d := time.Duration(max(s, 0) * float64(time.Second))
 	switch {

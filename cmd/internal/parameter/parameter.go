@@ -26,7 +26,7 @@ type Rule struct {
 	Foreign bool
 }
 
-// Text returns an error if text is not UTF-8 or contains NUL, because Postgres cannot store it.
+// Text returns an error if Postgres cannot store text: if it is not UTF-8 or contains NUL.
 func Text(name, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return fmt.Errorf("%s: write UTF-8 without NUL", name)

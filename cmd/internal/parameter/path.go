@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// PathID returns the ID that a router found in the path of a URL. Go has unescaped the path, unless it has a RawPath:
-// the router then takes its parts from that.
+// PathID returns the ID that a router found in the path of a URL. net/http has unescaped the path, unless the URL has a
+// RawPath: the router then uses the parts of RawPath, which are still escaped.
 func PathID(of *url.URL, found string) (id string, err error) {
 	if id = found; of.RawPath != "" {
 		id, err = url.PathUnescape(found)

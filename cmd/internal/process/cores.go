@@ -7,9 +7,9 @@ import (
 )
 
 // leaveCore makes Go use one core less if the database is on this machine. All callers of a group commit wait for one
-// process of Postgres. That process would itself wait for a core while requests occupy every core. On two cores this
-// costs a tenth of the throughput, and makes each answer a tenth slower. leaveCore does nothing if GOMAXPROCS is set in
-// the environment. It reports whether it left a core free.
+// process of Postgres. That process would itself wait for a core while requests occupy every core. On two cores, the
+// free core costs a tenth of the throughput, and makes each answer a tenth slower. leaveCore does nothing if GOMAXPROCS
+// is set in the environment. It reports whether it left a core free.
 func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (left bool) {
 	cores := runtime.GOMAXPROCS(0)
 	if cores == 1 || isSet(env, "GOMAXPROCS") {
@@ -28,10 +28,10 @@ func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (
 
 const fromPortSQL = `select coalesce(inet_client_port(), 0)` // 0 if the server sees a connection through a local socket
 
-// besideDatabase reports whether the database is on this machine. This is so if the connection is a socket or has the
-// same address at both ends, and if the server reports the same connection. Otherwise the other end is a tunnel or a
-// proxy (for example Cloud SQL's), which connects to the server from another port or through another socket. A proxy
-// with sockets on both sides cannot be detected.
+// besideDatabase reports whether the database is on this machine. The database is on this machine if the connection is
+// a socket or has the same address at both ends, and if the server reports the same connection. Otherwise the other end
+// is a tunnel or a proxy (for example Cloud SQL's), which connects to the server from another port or through another
+// socket. A proxy with sockets on both sides cannot be detected.
 func (n *Node) besideDatabase(ctx context.Context) (bool, error) {
 	conn, err := n.Pool.Acquire(ctx)
 	if err != nil {

@@ -159,7 +159,7 @@ func (n *Node) join(part ops.Part) {
 }
 
 // running returns the parts that run, and Temporal. Only the main part of the given kind determines whether the process
-// is ready. The list is empty until that part runs, because an ingress, for example, is not ready before it listens.
+// is ready. The list is empty until that part runs. For example, an ingress is not ready before it listens.
 func (n *Node) running(kind Kind) []ops.Part {
 	n.joining.Lock()
 	defer n.joining.Unlock()
@@ -192,8 +192,8 @@ func (n *Node) probeTemporal(ctx context.Context) (note string, err error) {
 	return "", err
 }
 
-// awaitSchema waits until the database responds and checks its schema. It is used if the database was down when the
-// node started.
+// awaitSchema waits until the database responds and checks its schema. The node calls it if the database was down when
+// the node started.
 func (n *Node) awaitSchema(ctx context.Context) error {
 	for !n.fits.Load() {
 		select {

@@ -124,7 +124,7 @@ func (n *Node) beat(ctx context.Context, group *errgroup.Group, kind Kind) {
 }
 
 // beatOnce calls the heartbeat URL if the main part of the process works. For a worker, Temporal must respond as well.
-// The error does not contain the URL, because the URL may be a secret.
+// The error does not contain the URL, which may be a secret.
 func (n *Node) beatOnce(ctx context.Context, client *http.Client, to string, kind Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

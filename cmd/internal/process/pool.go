@@ -21,8 +21,8 @@ const (
 	RequestConns = 8
 	// WorkerConns is the sum for a worker.
 	WorkerConns = EffectConns + RequestConns
-	// PageConns is for the pages of a console. AccessConns is for tokens and access lookups of the API, because pages
-	// may take long.
+	// PageConns is for the pages of a console. AccessConns is for tokens and access lookups of the API, so that they do
+	// not wait for slow pages.
 	PageConns   = 8
 	AccessConns = 4
 	// ConsoleConns is the sum for a console.
@@ -56,8 +56,8 @@ func poolOptions(name, dsn string, use schema.Use, conns int32) (*pgxpool.Config
 	return options, nil
 }
 
-// ParseDSN parses the DSN that name refers to. Its error contains no part of the DSN. The errors of pgx do, and could
-// reveal a part of a password that is not encoded.
+// ParseDSN parses the DSN that name refers to. The error contains no part of the DSN. An error of pgx contains parts of
+// the DSN, and could reveal a part of a password that is not percent-encoded.
 func ParseDSN(name, dsn string) (*pgxpool.Config, error) {
 	options, err := pgxpool.ParseConfig(dsn)
 	// If the password contains "@" and "/", pgx parses the rest of the password as the name of the database, which is

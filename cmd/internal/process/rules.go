@@ -75,7 +75,7 @@ func (m *fileRules) adopt(ctx context.Context) error {
 const completing = 30 * time.Second
 
 // complete activates the rules of the file if they only add to the active rules and affect few accounts. It does not
-// activate rules that were active before, because a person has replaced them.
+// activate rules that were active at an earlier time, because a person has replaced those rules.
 func (m *fileRules) complete(ctx context.Context) error {
 	most := m.config.Policy.AutoApply
 	if m.FourEyes { // two people must apply each change
@@ -114,7 +114,8 @@ func (m *fileRules) complete(ctx context.Context) error {
 }
 
 const (
-	// completedRate is how many accounts per second are recomputed afterwards, as by pawl rules apply.
+	// completedRate is how many accounts per second are recomputed after the activation. It is the default rate of
+	// `pawl rules apply`.
 	completedRate = 20
 	// longestWhy is the maximum length of the names in a reason, in bytes.
 	longestWhy = 1000

@@ -142,7 +142,7 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 	// UntilDone fails only when ctx has ended
 	_ = n.UntilDone(ctx, "work for Temporal", func(ctx context.Context) error {
 		// The SDK stops a worker if its polls were rejected for two minutes, for example because the namespace was lost
-		// together with Temporal's database. It reports this once, and only to this hook.
+		// together with Temporal's database. The SDK reports the stop once, and only to this hook.
 		refused := make(chan error, 1)
 		options := n.WorkerOptions()
 		options.OnFatalError = func(err error) {

@@ -76,8 +76,8 @@ func (t *Telemetry) Handler() http.Handler {
 	})
 }
 
-// Temporal returns the handler for client.Options.MetricsHandler. It exports counters as counters, where the default of
-// the SDK exports gauges. It logs an instrument that cannot be created, where the default panics.
+// Temporal returns the handler for client.Options.MetricsHandler. It exports counters as counters; the default of the
+// SDK exports gauges. It logs an instrument that cannot be created; the default panics.
 func (t *Telemetry) Temporal() client.MetricsHandler {
 	return opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter:                t.provider.Meter("temporal-sdk-go"),

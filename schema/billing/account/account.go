@@ -325,7 +325,8 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 	return err
 }
 
-// folded returns a row function that decodes the stored state of an object and converts it with show.
+// folded returns a function for [pgx.CollectRows] that decodes the stored state of an object and converts the state
+// with show.
 func folded[S, T any](show func(S) T) pgx.RowToFunc[T] {
 	return func(row pgx.CollectableRow) (T, error) {
 		state, err := pgx.RowTo[S](row)

@@ -59,8 +59,8 @@ union select mode from addresses where customer = $1
 union select mode from invoices where customer = $1 and customer <> ''
 order by 1`
 
-// tracedSQL searches all payloads for the customer's ID. It reads the whole table, which is acceptable because it
-// rarely runs.
+// tracedSQL searches all payloads for the customer's ID. It reads the whole table. That is acceptable, because a
+// customer is rarely forgotten.
 const tracedSQL = `
 select r.id::text, r.event_id, r.type, r.received_at, ` + atRest + `, exists (select from receipt_bodies b where b.receipt_id = r.id) as held from receipts r
  where r.id in (select receipt_id from facts where customer = $1 and customer <> '' and mode = $2

@@ -20,7 +20,7 @@ const (
 	AMonth = 30 * ADay
 )
 
-// Day is a day as a time.Duration.
+// Day is 24 hours.
 const Day = 24 * time.Hour
 
 // Begin is second 0 of all facts.

@@ -17,7 +17,7 @@ const (
 	WarningSeen      Kind = "warning_seen"
 	// Linked links a customer, a subscription or money to an account.
 	Linked Kind = "linked"
-	// Withheld takes back the grant of a subscription or a one-off purchase. Reopened grants it again.
+	// Withheld ends the grant of a subscription or a one-off purchase. Reopened starts the grant again.
 	Withheld Kind = "withheld"
 	Reopened Kind = "reopened"
 	// Held puts a subscription or a whole account on hold, by a person or a dispute. Released ends the hold.
@@ -263,9 +263,9 @@ type Payment struct {
 	// invoice.
 	OutOfBand bool `json:",omitempty"`
 	NoInvoice bool `json:",omitempty"`
-	// PaidAt is the time when the money moved. It is zero if the event does not report the time. CreatedAt is the time
-	// of the charge. It is zero for a charge that was authorised first and captured later, because the money did not
-	// move when the charge was created.
+	// PaidAt is the time when the money moved. It is zero if the event does not report that time. CreatedAt is the time
+	// when the charge was created, which is an estimate of PaidAt. CreatedAt is zero for a charge that was first
+	// authorised and later captured: its money moved at the capture.
 	PaidAt    time.Time `json:",omitzero"`
 	CreatedAt time.Time `json:",omitzero"`
 	// ToldAlone is set if the refund is reported by its charge alone, because the API version has no refund events.
@@ -329,8 +329,8 @@ type Movement struct {
 	Currency string
 	// Fee is the provider's fee in addition to Amount. It is negative if the provider returned a fee.
 	Fee int64 `json:",omitempty"`
-	// OccurredAt is the time of the balance transaction. If the event does not contain it, the fold uses the time of
-	// the first event with the transaction.
+	// OccurredAt is the time of the balance transaction. If the event does not contain that time, package fold uses the
+	// time of the first event with the transaction.
 	OccurredAt time.Time `json:",omitzero"`
 }
 

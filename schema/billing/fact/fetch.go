@@ -17,8 +17,9 @@ func (f Fact) LacksItems() bool {
 	return f.Subscription != nil && f.Subscription.Partial && Granting(f.Subscription.Status)
 }
 
-// LacksSale reports whether the fact is a completed one-off checkout session without lines, which is always so in an
-// event. The session may be unpaid: if its payment is captured later, Stripe sends no event of the session.
+// LacksSale reports whether the fact is a completed one-off checkout session without lines. The lines are always
+// missing in an event. The session may be unpaid: if its payment is captured later, Stripe sends no event of the
+// session.
 func (f Fact) LacksSale() bool {
 	c := f.Checkout
 	return c != nil && c.Mode == "payment" && c.Invoice == "" && c.Status == "complete" && len(c.Lines) == 0
@@ -58,10 +59,10 @@ func (f Fact) MayShow(at time.Time) bool {
 }
 
 // Behind reports whether a fetched snapshot is older than the newest known fact. An invoice is older if its status is
-// lower. A subscription that has ended is never older. Any other subscription is older in two cases: it was fetched in
-// the second of the newest fact or before, or it shows a state that the changes of that second replaced. In the second
-// case the provider returned a stale copy, unless more than [catchesUp] has passed. After that time, the subscription
-// has changed back, and the event of this change is late or lost.
+// lower. A snapshot of a subscription that has ended is never older. Any other snapshot of a subscription is older in
+// two cases: it was fetched in the second of the newest fact or before, or it shows a state that the changes of that
+// second replaced. In the latter case the provider returned a stale copy, unless more than [catchesUp] has passed.
+// After that time, the subscription has changed back, and the event of this change is late or lost.
 func Behind(fetched Fact, known []Fact) bool {
 	switch {
 	case fetched.Invoice != nil:

@@ -13,7 +13,8 @@ import (
 )
 
 // Policy holds the billing rules: which plan a price grants, which account a connected account belongs to, and how long
-// access lasts. Facts do not contain the rules, so the same facts can be folded again with other rules.
+// access lasts. Facts do not contain the rules, so the state can be computed again from the same facts with other
+// rules.
 type Policy struct {
 	// Prices maps a price to its plan or features. The key is the ID of the price, its lookup key or its product ID;
 	// they are looked up in this order.
@@ -31,7 +32,7 @@ type Policy struct {
 	Notice time.Duration
 	// Renewal is how long after the end of a period the event of the next period may be late.
 	Renewal time.Duration
-	// EndAtPeriodEnd lets an ended subscription grant access until the end of its paid period.
+	// EndAtPeriodEnd is set if an ended subscription grants access until the end of its paid period.
 	EndAtPeriodEnd bool
 	// EndOnFullRefund ends the grant of a subscription while its newest paid invoice is fully refunded.
 	EndOnFullRefund bool
@@ -43,8 +44,8 @@ type Policy struct {
 	GrantOnPayment bool
 	// Dunning lists the delays of payment reminders after the first failed attempt, ascending.
 	Dunning []time.Duration `json:",omitempty"`
-	// Apart is the shortest time between a failed payment attempt and a reminder, because the failed attempt already
-	// sends an email.
+	// Apart is the shortest time between a failed payment attempt and a reminder. The failed attempt itself already
+	// causes an e-mail.
 	Apart time.Duration
 	// Settle is how long pawl waits for an event that should follow, such as the subscription event of a paid invoice.
 	// After this time, a task opens.
@@ -52,12 +53,12 @@ type Policy struct {
 	// Keep is how long the workspace of an account without access is kept. After this time, a task to release the
 	// workspace opens.
 	Keep time.Duration
-	// LeaveUnknown opens no task for an unmapped price.
+	// LeaveUnknown is set if an unmapped price opens no task.
 	LeaveUnknown bool `json:",omitempty"`
 	// Linked lists the modes ("live", "test") in which the database adds more connected accounts to Accounts.
 	Linked []string `json:"-"`
-	// EffectsFrom is when pawl was switched on: earlier facts schedule no actions. It is zero if effects were always
-	// on. It comes from the database and is not part of the hash.
+	// EffectsFrom is when pawl was switched on: earlier facts schedule no actions. EffectsFrom is zero if effects were
+	// always on. It is read from the database and is not part of the hash.
 	EffectsFrom time.Time `json:"-"`
 	// Silent withholds the effects of all facts, even of facts after EffectsFrom.
 	Silent bool `json:"-"`
@@ -137,7 +138,7 @@ func (p Policy) With(of Connected, account string) Policy {
 	return p.Sealed()
 }
 
-// Sealed returns the policy with its hash. A fold compares this hash with the hash of the active policy.
+// Sealed returns the policy with its hash. Apply compares this hash with the hash of the active policy.
 func (p Policy) Sealed() Policy {
 	hash := sha256.Sum256(p.Canonical())
 	p.hash = hex.EncodeToString(hash[:8])

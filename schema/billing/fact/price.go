@@ -67,7 +67,7 @@ func (p Policy) LinesNotOurs(lines []Line) (is bool) {
 }
 
 // NotOurs reports whether all facts of an event are about another product. It returns false if an event left out lines,
-// because those lines may belong to ours.
+// because those lines may belong to our product.
 func (p Policy) NotOurs(facts []Fact) (are bool) {
 	for _, f := range facts {
 		switch {
@@ -238,7 +238,7 @@ func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 }
 
 // tells sorts lines by how well they show the purchase: lines without proration first, then lines with a later end,
-// then lines with a longer period. The invoice itself lists its lines in no useful order.
+// then lines with a longer period. The order of the lines in the invoice has no meaning.
 func tells(a, b Line) int {
 	if a.Proration != b.Proration {
 		if b.Proration {

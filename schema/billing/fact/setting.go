@@ -32,7 +32,8 @@ func (p Policy) Changes(since Policy) (changes []Setting) {
 // Completes reports whether p changes nothing of an earlier policy and only adds prices, connected accounts and new
 // plans.
 func (p Policy) Completes(before Policy) bool {
-	// Without Features, metadata could select any plan. With Features it cannot, so this is more than an addition.
+	// Without Features, metadata could select any plan. With Features, metadata can select fewer plans, so the change
+	// is more than an addition.
 	if len(p.Features) > 0 && len(before.Features) == 0 {
 		return false
 	}

@@ -67,7 +67,7 @@ const (
 )
 
 // Kept returns the object of the task to release a suspended workspace: "ACCOUNT:vVERSION". Each suspension has another
-// version, and therefore a task of its own. Each suspension has its own ID.
+// version, and therefore a task with its own ID.
 func (t Target) Kept(account string) string { return account + ":v" + strconv.FormatInt(t.Version, 10) }
 
 // Same reports whether two targets are equal. It ignores their versions.

@@ -28,8 +28,8 @@ func (o Order) Taken() string { return taken(o.held, o.lostBy, o.paidBack) }
 // Sold reports whether the order was paid and is not withheld.
 func (o Order) Sold() bool { return o.sold }
 
-// Granted reports whether the order grants access, or granted it until it expired. The order must be paid, and its
-// prices must grant access for some time. It must not be fully refunded, withheld or on hold.
+// Granted reports whether the order grants access, or granted access until it expired. Such an order is paid, and its
+// prices include a period of access. It is not fully refunded, withheld or on hold.
 func (o Order) Granted() bool { return o.sold && o.For > 0 && !o.held && !o.paidBack }
 
 func (o Order) ends() time.Time { return o.PaidAt.Add(o.For) }

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Checkout is the fold of the facts about a checkout session.
+// Checkout is the state of a checkout session, computed from its facts.
 type Checkout struct {
 	// Ref contains the payment of the session, if there is one. The account is Named, or else the account of the
 	// customer; see [fact.LinkOf].
@@ -57,7 +57,7 @@ func (c Checkout) Sells() bool { return c.Mode == "payment" && c.Invoice == "" }
 // Paid reports whether the session was paid or required no payment.
 func (c Checkout) Paid() bool { return !c.PaidAt.IsZero() }
 
-// CheckoutOf folds the facts about a checkout session. Apply sets its account and its refunds.
+// CheckoutOf computes a checkout session from the facts about it. Apply sets the account and the refunds.
 func CheckoutOf(id string, facts []fact.Fact, p fact.Policy) *Checkout {
 	facts = fact.InOrder(facts)
 	c := &Checkout{Ref: Ref{ID: id, Customer: customerOf(facts, nil)}}
@@ -121,8 +121,8 @@ func (c *Checkout) capture(p *Payment) {
 // Kind implements [Object].
 func (*Checkout) Kind() Kind { return KindCheckout }
 
-// Assign sets the account. It also sets the refunds and the holds of disputes, because the payment is folded after the
-// session.
+// Assign sets the account. It also sets the refunds and the holds of disputes, because the payment is computed after
+// the session.
 func (c *Checkout) Assign(with Related) {
 	c.Account = with.AccountOf(c.Named, c.Customer)
 	facts := with.Facts[c.ID]

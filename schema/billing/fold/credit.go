@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Credit is the fold of the facts about a credit note.
+// Credit is the state of a credit note, computed from its facts.
 type Credit struct {
 	// Ref contains the credited invoice. The account is the account of that invoice, or else the linked account of the
 	// customer. It is empty until one of them is known.
@@ -33,7 +33,7 @@ type Credit struct {
 // Voided reports whether a fact shows the credit note as void.
 func (c Credit) Voided() bool { return !c.VoidedAt.IsZero() }
 
-// CreditOf folds the facts about a credit note. Apply sets its account.
+// CreditOf computes a credit note from the facts about it. Apply sets the account.
 func CreditOf(id string, facts []fact.Fact) *Credit {
 	c := &Credit{Ref: Ref{ID: id, Assigned: fact.LinkedTo(fact.InOrder(facts))}}
 	for n, f := range fact.InOrder(facts, fact.CreditSeen) {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Dispute is the fold of the facts about a dispute.
+// Dispute is the state of a dispute, computed from its facts.
 type Dispute struct {
 	// Ref contains the disputed payment. Its other fields are copied from that payment.
 	Ref
@@ -31,7 +31,7 @@ type Dispute struct {
 	MovedBy fact.Cause `json:",omitzero"`
 }
 
-// DisputeOf folds the facts about a dispute. Apply sets its account.
+// DisputeOf computes a dispute from the facts about it. Apply sets the account.
 func DisputeOf(id string, facts []fact.Fact) *Dispute {
 	d := &Dispute{Ref: Ref{ID: id}}
 	intent := ""

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// A change that depends on time alone, such as the end of a grace period, is a row of scheduled_actions and not a
-// sleeping workflow. Each fold of an object replaces the rows of that object. A payment, for example, removes the
+// A change that depends on time alone, such as the end of a grace period, is a row of the table due and not a sleeping
+// workflow. Whenever an object is computed, the rows of that object are replaced. A payment, for example, removes the
 // actions of a failed payment.
 
 // Why is the kind of a scheduled action.
@@ -58,8 +58,9 @@ type Due struct {
 	Until time.Time `json:",omitzero"`
 	// Cause is the fact that scheduled the action. The effects of the action belong to the receipt of that fact.
 	Cause fact.Cause
-	// Invoice is the invoice of a reminder. Subscription is set if its grace period ends, if its access ends some time
-	// after its own end, or if it is on hold. They are copied for the e-mail of the action.
+	// Invoice is the invoice of a reminder. Subscription is set if the grace period of the subscription ends, if its
+	// access ends later than the subscription, or if it is on hold. Both fields are copies for the e-mail of the
+	// action.
 	Invoice      *Invoice      `json:",omitempty"`
 	Subscription *Subscription `json:",omitempty"`
 	// Money contains the object to book, or the checkout session that an e-mail is about.

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// believe treats the newest paid invoice as proof that the subscription is active, until a snapshot shows it. This is
-// necessary because the provider may send the invoice before the subscription.
+// believe treats the newest paid invoice as proof that the subscription is active, until a snapshot shows the status.
+// The provider may send the invoice before the subscription.
 func (s *Subscription) believe(invoices []Invoice, p fact.Policy) {
 	paid := paidOf(invoices)
 	if len(paid) == 0 {

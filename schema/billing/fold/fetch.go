@@ -55,9 +55,9 @@ func (c Change) Decided(by Change) Change {
 	return c
 }
 
-// paidBy copies the owner of a payment to its refunds, disputes and warnings in the state. This is needed if the run of
-// another event fetched the invoice first: the fetched facts then change nothing here. That run has the invoice and
-// books the refund, because its tax is unknown here.
+// paidBy copies the owner of a payment to its refunds, disputes and warnings in the state. If the run of another event
+// fetched the invoice first, the fetched facts change nothing in this run, so that the owner would be missing. The
+// other run has the invoice and books the refund, because this run does not know the tax of the refund.
 func (s State) paidBy(p Payment) State {
 	s.Payment = &p
 	s.Refunds, s.Disputes, s.Warnings = slices.Clone(s.Refunds), slices.Clone(s.Disputes), slices.Clone(s.Warnings)

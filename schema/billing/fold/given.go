@@ -73,8 +73,8 @@ type Money struct {
 }
 
 // owes sets Owed and Settled of a withheld order. It adds up the invoices in the Withheld facts, and later invoices of
-// the same order with a period that ends after the refusal. If no invoice was paid, the task stays open until the
-// subscription ends, because the customer has no access.
+// the same order with a period that ends after the refusal. If no invoice was paid, the customer has no access, and the
+// task stays open until the subscription ends.
 func (s *Subscription) owes(facts []fact.Fact, with Related) {
 	if !s.Refused {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Invoice is the fold of the facts about an invoice. Its amounts come from the first snapshot with the highest status.
-// There are two exceptions. An open invoice has the amounts of its last snapshot, because credits and partial payments
-// reduce them. A paid invoice has the largest paid amount of all snapshots.
+// Invoice is the state of an invoice, computed from its facts. The amounts come from the first snapshot with the
+// highest status. There are two exceptions. An open invoice has the amounts of its last snapshot, because credits and
+// partial payments reduce them. A paid invoice has the largest paid amount of all snapshots.
 type Invoice struct {
 	// Ref contains the subscription, if there is one. The account is the account of the subscription, or else Named, or
 	// else the account of the customer; see [fact.LinkOf].
@@ -31,7 +31,7 @@ type Invoice struct {
 	// empty while it is unknown. Balance is the amount that the customer balance paid.
 	How     string `json:",omitempty"`
 	Balance int64  `json:",omitempty"`
-	// PaidSums lists the cumulative paid amounts, in the order in which pawl learned of the payments. The difference
+	// PaidSums lists the cumulative paid amounts, in the order in which pawl received the payments. The difference
 	// between two sums is booked as one entry.
 	PaidSums []int64 `json:",omitempty"`
 	// PaidTimes[n] is the time of PaidSums[n], and PaidBy[n] its payment.
@@ -150,7 +150,7 @@ func (i Invoice) NewestFailure() int {
 // paidBack reports whether the whole paid amount is refunded.
 func (i Invoice) paidBack() bool { return i.Refunded > 0 && i.Refunded >= i.Paid }
 
-// InvoiceOf folds the facts about an invoice. Apply sets its account and its refunds.
+// InvoiceOf computes an invoice from the facts about it. Apply sets the account and the refunds.
 func InvoiceOf(id string, facts []fact.Fact, p fact.Policy) Invoice {
 	facts = fact.InOrder(facts)
 	snapshots := fact.InOrder(facts, fact.InvoiceSeen)

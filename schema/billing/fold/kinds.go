@@ -9,7 +9,8 @@ type KindOf struct {
 	Fold func(id string, with Related) Object
 }
 
-// Kinds lists all kinds in the order of folding: if one kind needs another, the other kind is earlier in the list.
+// Kinds lists all kinds in the order in which objects are computed: if one kind needs another, the other kind is
+// earlier in the list.
 var Kinds = []KindOf{
 	{&Refund{}, func(id string, with Related) Object { return RefundOf(id, with.Facts[id]) }},
 	{&Dispute{}, func(id string, with Related) Object { return DisputeOf(id, with.Facts[id]) }},

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Object is the fold of the facts about one object of the provider: a [Subscription], an [Invoice], a [Payment], a
-// [Refund], a [Dispute], a [Warning], a [Credit] or a [Checkout].
+// Object is the state of one object of the provider, computed from its facts: a [Subscription], an [Invoice], a
+// [Payment], a [Refund], a [Dispute], a [Warning], a [Credit] or a [Checkout].
 //
 // To add a kind of object, write a type with these methods and add an entry to [Kinds]. Each type embeds [Ref], which
 // has default implementations.
@@ -25,10 +25,11 @@ type Object interface {
 	Lapsed(at time.Time) Lapse
 	// Scheduled returns the scheduled actions of the object.
 	Scheduled(with Related, now time.Time) []Due
-	// Announces lists the event types that are due for the object, in the same way for any order of the facts. Each is
-	// published once. News returns the events that are due now and were not due in before, which may be nil.
+	// Announces lists the event types to publish about the object. The list does not depend on the order of the facts.
+	// Each type is published once. News returns the events that are due now and were not due in before, which may be
+	// nil.
 	Announces() []string
-	// OwnerRank returns how much is known about the owner of the object. A higher number is more.
+	// OwnerRank returns how much is known about the owner of the object. A higher number means that more is known.
 	OwnerRank() int
 	News(s fact.Subject, before Object) []News
 	Tasks() []Task
@@ -162,7 +163,7 @@ const (
 var listed = []Kind{KindInvoice, KindSubscription, KindPayment, KindRefund, KindDispute, KindCheckout, KindCredit,
 	KindWarning}
 
-// Related holds the inputs of a fold: facts by their object, and other objects.
+// Related holds the inputs for computing an object: facts by their object, and other objects.
 type Related struct {
 	Facts   map[string][]fact.Fact
 	Objects Objects

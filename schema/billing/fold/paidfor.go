@@ -78,7 +78,8 @@ func holdsApart(facts []fact.Fact) (own []fact.Fact, disputes map[string][]fact.
 }
 
 // paidFor returns the purchase to grant while the order is not paid. It returns nil if the order itself is granted. A
-// trial and a plan that is billed by usage alone are granted as ordered, because neither is paid in advance.
+// trial, and a plan that is billed by usage alone, are granted as ordered, because the customer does not pay for them
+// in advance.
 func (s *Subscription) paidFor(snapshots []fact.Fact, standing []Invoice, p fact.Policy) *fact.Sale {
 	if s.Status == "trialing" || s.ByUse {
 		return nil

@@ -29,14 +29,14 @@ func (i *Invoice) paidSum() int64 {
 	return i.PaidSums[len(i.PaidSums)-1]
 }
 
-// keepParts copies PaidSums, PaidTimes and PaidBy from the earlier fold of the invoice.
+// keepParts copies PaidSums, PaidTimes and PaidBy from the earlier state of the invoice.
 func (i *Invoice) keepParts(before *Invoice) {
 	i.PaidSums, i.PaidTimes = slices.Clone(before.PaidSums), slices.Clone(before.PaidTimes)
 	i.PaidBy = slices.Clone(before.PaidBy)
 }
 
-// addUp appends a part for each payment that before does not have. before is the earlier fold, or nil. Parts of before
-// never change. A paid invoice has at least one part, even if its amount is 0.
+// addUp appends a part for each payment that before does not have. before is the earlier state of the invoice, or nil.
+// Parts of before never change. A paid invoice has at least one part, even if its amount is 0.
 func (i *Invoice) addUp(before *Invoice, with Related) {
 	if before != nil {
 		i.keepParts(before)

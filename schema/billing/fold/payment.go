@@ -8,7 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Payment is the fold of the facts about a payment intent and its charges, or about a charge without a payment intent.
+// Payment is the state of a payment intent and its charges, or of a charge without a payment intent, computed from the
+// facts.
 type Payment struct {
 	// Ref contains the paid invoice, and the subscription of that invoice. The account is empty until it is known.
 	Ref
@@ -44,7 +45,7 @@ type Payment struct {
 	RefundedBy fact.Cause `json:",omitzero"`
 }
 
-// PaymentOf folds the facts about a payment and its refunds. Apply sets its account.
+// PaymentOf computes a payment from the facts about it and about its refunds. Apply sets the account.
 func PaymentOf(id string, facts []fact.Fact, refunds []*Refund) *Payment {
 	p := &Payment{Ref: Ref{ID: id}}
 	refunded := map[string]fact.Fact{} // the last snapshot by charge
@@ -121,7 +122,7 @@ func failedSince(at time.Time, charge string, refunds []*Refund) (sum int64) {
 	return sum
 }
 
-// foldPayment folds a payment and adds the invoice and the customer of its checkout session.
+// foldPayment computes a payment, and adds the invoice and the customer of its checkout session.
 func foldPayment(id string, with Related) Object {
 	refunds := slices.DeleteFunc(Each[*Refund](with.Objects), func(r *Refund) bool { return r.Payment != id })
 	p := PaymentOf(id, with.Facts[id], refunds)

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Refund is the fold of the facts about a refund.
+// Refund is the state of a refund, computed from its facts.
 type Refund struct {
 	// Ref contains the refunded payment. Its other fields are copied from that payment.
 	Ref
@@ -44,7 +44,7 @@ func (r Refund) Succeeded() bool { return !r.SucceededAt.IsZero() }
 // Failed reports whether a fact shows that the refund failed.
 func (r Refund) Failed() bool { return !r.FailedAt.IsZero() }
 
-// RefundOf folds the facts about a refund. Apply sets its account.
+// RefundOf computes a refund from the facts about it. Apply sets the account.
 func RefundOf(id string, facts []fact.Fact) *Refund {
 	order := []string{"pending", "requires_action", "succeeded", "canceled", "failed"}
 	r := &Refund{Ref: Ref{ID: id}}

@@ -6,7 +6,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// State holds the account and the objects that the facts are about. It is taken before and after the facts are applied.
+// State holds the account and the objects that the facts of an event are about. A [Change] contains the State before
+// the facts were applied and the State after it.
 type State struct {
 	Subscription *Subscription `json:",omitempty"`
 	Invoice      *Invoice      `json:",omitempty"`
@@ -40,7 +41,7 @@ type Change struct {
 	Silent bool `json:",omitempty"`
 	// Due is the scheduled action that runs now.
 	Due []Due `json:",omitempty"`
-	// Rows is the number of rows that the fold read.
+	// Rows is the number of rows that were read to compute the change.
 	Rows int
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Subscription is the fold of the facts about a subscription.
+// Subscription is the state of a subscription, computed from its facts.
 type Subscription struct {
 	// Ref contains the account: Named, or else the account of the customer; see [fact.LinkOf].
 	Ref
@@ -160,7 +160,7 @@ func (s Subscription) after(before *Subscription) Subscription {
 	return s
 }
 
-// SubscriptionOf computes a subscription from its facts and its folded invoices. It does not set the version.
+// SubscriptionOf computes a subscription from its facts and its computed invoices. It does not set the version.
 func SubscriptionOf(id string, facts []fact.Fact, invoices []Invoice, p fact.Policy) Subscription {
 	invoices = slices.Clone(invoices)
 	slices.SortFunc(invoices, compareInvoices)
@@ -222,9 +222,9 @@ func sellsNothing(snapshots []fact.Fact, whole bool, invoices []Invoice, p fact.
 	return !billsOurs && len(snapshots)+len(invoices) > 0
 }
 
-// namedBy returns the account that the facts and the invoices of a subscription name. The last link by a person applies
-// first, then the metadata of the last snapshot, of the newest invoice, and of the checkout session that created the
-// subscription.
+// namedBy returns the account of a subscription. It uses the first of these sources that names an account: the last
+// link by a person, the metadata of the last snapshot, the metadata of the newest invoice with an account, and the
+// checkout session that created the subscription.
 func namedBy(facts, snapshots []fact.Fact, invoices []Invoice) string {
 	var own, newest string
 	if len(snapshots) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Warning is the fold of the facts about an early fraud warning: the card issuer suspects a charge as fraud.
+// Warning is the state of an early fraud warning, computed from its facts: the card issuer suspects a charge as fraud.
 type Warning struct {
 	// Ref contains the suspected payment. Its other fields are copied from that payment.
 	Ref
@@ -21,7 +21,7 @@ type Warning struct {
 	Answered bool `json:",omitempty"`
 }
 
-// WarningOf folds the facts about a warning. The last fact applies, but after a fact that is not actionable, the
+// WarningOf computes a warning from the facts about it. The last fact applies. After a fact that is not actionable, the
 // warning never becomes actionable again.
 func WarningOf(id string, facts []fact.Fact) *Warning {
 	w := &Warning{Ref: Ref{ID: id}, Actionable: true}

@@ -20,18 +20,19 @@ type Progress func(done, all int)
 type Request struct {
 	// Scope is the account to recompute. The zero value means all accounts. It is ignored if From or Reparse is set.
 	Scope billing.Scope
-	// Rules are the billing rules to use, even if others are active.
+	// Rules are the billing rules to use, even if other rules are active.
 	Rules fact.Policy
-	// From is set if Rules are to replace other rules: these. If the two differ only in prices, plans and connected
-	// accounts, only accounts with facts that name one of these are recomputed. Otherwise all accounts are recomputed.
+	// From contains the rules that Rules are to replace. It is nil if no rules are replaced. If both differ only in
+	// prices, plans and connected accounts, only accounts with facts that name one of these prices, plans or connected
+	// accounts are recomputed. Otherwise all accounts are recomputed.
 	From *fact.Policy
 	// Reparse contains facts that are not stored yet. The accounts of these facts are recomputed.
 	Reparse *Reparse
 	// At is the time at which grants are compared. The zero time means the time of the snapshot, by the clock of the
 	// database.
 	//
-	// A due action that is already executed, or not yet, is not a difference. Until it is executed, the access of its
-	// account is not compared. If At is before the snapshot, actions that ran after At appear as differences.
+	// It is not a difference whether a due action was executed already. Until it is executed, the access of its account
+	// is not compared. If At is before the snapshot, actions that ran after At appear as differences.
 	At time.Time
 }
 
@@ -45,7 +46,7 @@ type Forecast struct {
 
 // Check recomputes objects and returns what would change. If an object would move to another account, Check recomputes
 // that account, too. For a change of the billing rules that affects only some accounts, Check pauses half of the time,
-// because deliveries continue meanwhile.
+// so that deliveries are not slowed down.
 //
 // Check writes to temporary tables in one transaction, which it rolls back. No other session sees these tables, and no
 // row is locked. conn must be used for this call alone and be closed afterwards, even after an error, because its

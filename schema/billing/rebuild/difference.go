@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Difference is a row that differs from the row that a recomputation gives.
+// Difference is a stored row that differs from the recomputed row.
 type Difference struct {
 	Table string `json:"table"`
 	Mode  string `json:"mode"`

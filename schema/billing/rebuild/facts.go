@@ -21,9 +21,9 @@ func Objects(ctx context.Context, db schema.Querier, of billing.Scope) (objects 
 	return objects, err
 }
 
-// factsOf returns one stored fact for each object of the accounts, and for each of the other objects. To apply one fact
-// is enough: it computes the object from all of its facts. The result has the order in which the objects first
-// appeared. For the account "", factsOf returns the objects without an account that a later parse found.
+// factsOf returns one stored fact for each object of the accounts, and for each of the other objects. One fact per
+// object is enough: applying it computes the object from all of its facts. The result has the order in which the
+// objects first appeared. For the account "", factsOf returns the objects without an account that a later parse found.
 func factsOf(ctx context.Context, db schema.Querier, mode string, accounts, others []string) (facts []fact.Fact,
 	err error) {
 	if slices.Contains(accounts, "") {

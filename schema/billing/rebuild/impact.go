@@ -115,7 +115,8 @@ func (d Difference) destructive() bool {
 		(was.Plan != "" && was.Plan != is.Plan || was.Quantity != 0 && was.Quantity != is.Quantity)
 }
 
-// saleOf returns the sale of an object, and its unmapped price.
+// saleOf returns the sale of an object: the plan, the quantity and the features of its prices. If the billing rules do
+// not map the price of the object, unknown is the ID of the price.
 func saleOf(o fold.Object) (sold fact.Sale, unknown string) {
 	switch o := o.(type) {
 	case *fold.Subscription:

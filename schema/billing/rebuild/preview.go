@@ -164,7 +164,7 @@ func (p *preview) reached(ctx context.Context) ([]fact.Fact, error) {
 	return facts, err
 }
 
-// reachedSQL reads the accounts of folded objects from the temporary tables.
+// reachedSQL reads the accounts of recomputed objects from the temporary tables.
 const reachedSQL = `
 select mode, account from subscriptions where account <> '' union select mode, account from invoices where account <> ''
 union select mode, account from objects where account <> '' union select mode, account from grants where account <> ''`

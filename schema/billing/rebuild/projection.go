@@ -47,8 +47,8 @@ var projections = []projection{
 	// How payments were split into parts, and which events were published, depends on the order of the deliveries.
 	{name: "invoices", key: "id", kind: fold.KindInvoice, except: []string{"page"},
 		data: `to_jsonb(t) #- '{state,PaidSums}' #- '{state,PaidTimes}' #- '{state,PaidBy}' #- '{state,Untold}' #- '{state,Misread}'`},
-	// The last minor unit of the tax belongs to one of several refunds. Which one depends on the order of the
-	// deliveries.
+	// The last minor unit of the tax belongs to one of several refunds. The order of the deliveries determines this
+	// refund.
 	{name: "objects", key: "kind || ' ' || id", data: `case when t.kind = 'refund'
 		then to_jsonb(t) #- '{state,Announced}' #- '{state,Tax}' #- '{state,Taxed}'
 		else to_jsonb(t) #- '{state,Announced}' #- '{state,Captures}' end`},
@@ -78,7 +78,7 @@ type Row struct {
 	Data  json.RawMessage `json:"data"`
 }
 
-// Rows returns the rows of an account as far as facts determine them. It returns none for an unknown account.
+// Rows returns the rows of an account as far as facts determine them. It returns no rows for an unknown account.
 func Rows(ctx context.Context, db schema.Querier, of billing.Scope) (rows []Row, err error) {
 	for _, p := range projections {
 		list, err := schema.Rows(ctx, db, "read "+p.name+" of account "+of.Account, func(row pgx.CollectableRow) (Row,

@@ -16,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Reparse is a set of facts that another version of the parser reads from stored payloads. The facts are appended, and
-// folds use the newest facts of each event.
+// Reparse is a set of facts that another version of the parser reads from stored payloads. The facts are appended.
+// Afterwards, objects are computed from the newest facts of each event.
 type Reparse struct {
 	ID string
 	// Parser is the version of the parser.
@@ -170,7 +170,7 @@ func (r Reparse) append(ctx context.Context, tx pgx.Tx) error {
 }
 
 // writeSubjects writes the subjects of the events after the facts were appended. An event may no longer be about an
-// object, and then no recomputation folds that object.
+// object. No recomputation then includes that object.
 func (r Reparse) writeSubjects(ctx context.Context, tx pgx.Tx) error {
 	var receipts []string
 	for _, f := range r.Facts {
@@ -205,7 +205,8 @@ type PayloadFilter struct {
 const pageSize = 100
 
 // EachPayload calls f for each applied event of a provider that matches the filter, oldest first. It stops at the first
-// error of f and returns that error. It skips receipts that replay or relay another event.
+// error of f and returns that error. It skips two kinds of receipts: suspected replays of another event, and receipts
+// that only relay an event to further destinations.
 func EachPayload(ctx context.Context, db schema.Querier, provider string, filter PayloadFilter,
 	f func(Payload) error) error {
 	var since *time.Time

@@ -38,7 +38,7 @@ type Command struct {
 	// Credential is the account that runs the command; nil means the account of the parent.
 	Credential *syscall.Credential
 	// Signal is the signal that stops the command: "INT" or "TERM". The shell starts the command with INT ignored. A
-	// program that does not handle INT itself needs TERM; this includes every Go program.
+	// program that does not handle INT itself needs TERM. Every Go program needs TERM.
 	Signal string
 	// Grace is how long the command may take to stop after Signal before it is killed; 0 means [defaultGrace].
 	Grace time.Duration

@@ -25,8 +25,8 @@ const Secret = "whsec_0123456789abcdef0123456789abcdef"
 // Away is an address without a Temporal server.
 const Away = "127.0.0.1:1"
 
-// Main sets an address without a Temporal server, and runs the tests. Otherwise tests that need no Temporal would use a
-// server on the default port.
+// Main sets the address of Temporal to an address without a server, and runs the tests. Otherwise tests that need no
+// Temporal would use a server on the default port.
 func Main(m *testing.M) {
 	if err := os.Setenv("TEMPORAL_ADDRESS", Away); err != nil {
 		panic(err)

@@ -21,7 +21,7 @@ type Params struct {
 	// EventID is random if empty.
 	EventID string
 	Type    string
-	// APIVersion is Stripe's. It determines the shape of invoices and subscriptions.
+	// APIVersion is Stripe's API version. It determines the fields of invoices and subscriptions.
 	APIVersion string
 	// Seed determines the invoice's ID and, without an Account, the IDs of customer and subscription: two events with
 	// one seed are about one purchase. Default: the event ID.
@@ -36,7 +36,7 @@ type Params struct {
 	// ConnectedAccount is the provider account (a Connect account, a shop's domain). "" means no account, or the
 	// account of the provider's sample if its events require one.
 	ConnectedAccount string
-	// Once makes a checkout session of mode payment: a one-off purchase without an invoice. Its metadata names the
+	// Once is set for a checkout session of mode payment: a one-off purchase without an invoice. Its metadata names the
 	// price.
 	Once bool
 	// Lines is the number of lines of an invoice, 0 for one. The plan's line is the last. An event contains the first

@@ -162,7 +162,7 @@ func (c *Customer) End() {
 	c.emit("customer.subscription.deleted", c.subscription.object)
 }
 
-// Refund refunds amount of the last payment, or its rest if amount is 0.
+// Refund refunds amount of the last payment. If amount is 0, it refunds the rest of the payment.
 func (c *Customer) Refund(amount int64) {
 	charge := c.told[c.id("charge.succeeded", c.newest().seed)]
 	paid, refunded := whole(charge["amount"]), whole(charge["amount_refunded"])
@@ -198,7 +198,7 @@ func (c *Customer) RefundFails() {
 }
 
 // chargesAlone reports whether the API version announces refunds only by events of the charge. Failed refunds have
-// their own event there as well.
+// their own event also in these API versions.
 func (c *Customer) chargesAlone() bool {
 	return c.params.APIVersion != "" && c.params.APIVersion < "2024-10-28"
 }

@@ -124,7 +124,7 @@ func (d data) Warning() string        { return "issfr_" + hash(d.Seed, "warning"
 func (d data) CreditNote() string     { return "cn_" + hash(d.Seed, "credit note", 24) }
 func (d data) Line() string           { return "il_" + hash(d.Seed, "line", 24) }
 
-// linesShown is how many of its lines an invoice contains.
+// linesShown is the maximum number of lines in the invoice of an event.
 const linesShown = 10
 
 // cuts reports whether the event contains only the first lines of the invoice.

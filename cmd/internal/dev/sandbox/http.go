@@ -171,8 +171,8 @@ func (s *Sandbox) wait(d time.Duration) {
 	}
 }
 
-// receive accepts a request of a service. With the header Pawl-Check it only returns the answer. The answer depends on
-// the record alone, so that a repeated request has the same answer after a restart.
+// receive stores a request of a service and answers it. It does not store a request with the header Pawl-Check. The
+// answer is computed from the stored record alone, so that a repeated request gets the same answer after a restart.
 func (s *Sandbox) receive(v service, r *http.Request, body []byte, f fault) reply {
 	in, err := v.read(r, body)
 	if err == nil && v.keyed {

@@ -16,7 +16,7 @@ type service struct {
 	name, pattern string
 	// status is the answer to an accepted request.
 	status int
-	// keyed is set if an Idempotency-Key identifies a request. Otherwise the key of the record identifies it.
+	// keyed is set if an Idempotency-Key identifies a request. Otherwise the key of the record identifies the request.
 	keyed bool
 	// read converts a request to a record. Its error is returned to the sender.
 	read func(r *http.Request, body []byte) (record, error)

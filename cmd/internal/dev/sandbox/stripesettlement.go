@@ -11,8 +11,8 @@ import (
 const balanceCurrency = "usd"
 
 // expand replaces the ID of the balance transaction of a charge or refund with the object, if the request expands it. A
-// charge that has not succeeded has no balance transaction. A failed refund keeps its own, because another transaction
-// returns the money. In mode unsettled no object has one.
+// charge that has not succeeded has no balance transaction. A failed refund keeps its balance transaction, because
+// another balance transaction returns the money. In mode unsettled, no object has a balance transaction.
 func (q stripeQuery) expand(shown any) (any, error) {
 	path := q.form.Get("expand[]")
 	if path == "" {

@@ -38,9 +38,9 @@ var superseded = []string{"access.changed", "billing.subscription.changed"}
 // opened and closed.
 var byClock = []string{billing.TaskReconcile, billing.TaskRelease}
 
-// Compare lists the differences between two accounts with the same story: rows, once effects, published events, tasks
-// and workspaces, and effects that the journals of the sandbox in dir contain twice. It skips the journals if dir is
-// empty. It returns an empty list if both accounts have the same final state.
+// Compare lists the differences between two accounts with the same scenario: rows, once effects, published events,
+// tasks and workspaces, and effects that the journals of the sandbox in dir contain twice. It skips the journals if dir
+// is empty. It returns an empty list if both accounts have the same final state.
 func Compare(ctx context.Context, db *pgxpool.Pool, got, want Laid, dir string) (differences []string, err error) {
 	is, err := read(ctx, db, got, want, dir)
 	if err != nil {
@@ -109,7 +109,7 @@ func describe(d rebuild.Difference, side map[string]any) string {
 	return d.Table + " " + d.Row + " " + string(shown)
 }
 
-// end is the final state of an account. Its names match the names of another account with the same story.
+// end is the final state of an account. The names in it match the names of another account with the same scenario.
 type end struct {
 	rows []rebuild.Row
 	// lines counts effects, published events, tasks and so on. Each line starts with the name of its list.

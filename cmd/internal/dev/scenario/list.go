@@ -2,7 +2,7 @@ package scenario
 
 import "github.com/pawlhq/pawl/cmd/internal/dev/forge"
 
-// All lists every story.
+// All lists every scenario.
 var All = []Scenario{
 	{
 		Name: "trial-to-paid", About: "a trial is announced to end, ends, and is paid for", Now: 11,

@@ -6,18 +6,18 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
-// Laid is a story with times and events for one account.
+// Laid is a scenario with times and events for one account.
 type Laid struct {
 	Scenario
 	Account, Mode string
-	// Token is part of every ID in the events of this story and of no other story.
+	// Token is part of every ID in the events of this scenario. No other scenario uses it.
 	Token string
 	Steps []LaidStep
 
-	// day is the length of a day. now is the current day of the story.
+	// day is the real time that a simulated day takes. now is the current day of the scenario.
 	day time.Duration
 	now time.Time
-	// refused is the plan that the workspace API refuses. It is empty if the story has no refusal.
+	// refused is the plan that the workspace API refuses. It is empty if the scenario has no refusal.
 	refused string
 }
 
@@ -53,7 +53,7 @@ func (s Scenario) Lay(p forge.Params, shop Shop, now time.Time, day time.Duratio
 	return l, nil
 }
 
-// Events returns all events of the story in order.
+// Events returns all events of the scenario in order.
 func (l Laid) Events() (all []forge.Event) {
 	for _, s := range l.Steps {
 		all = append(all, s.Events...)
@@ -73,7 +73,7 @@ func (l Laid) eventIDs() []string {
 // Until returns the time of the last step.
 func (l Laid) Until() time.Time { return l.Steps[len(l.Steps)-1].At }
 
-// ahead returns the deadline of a step: the time of the next step, or one day after the current day of the story.
+// ahead returns the deadline of a step: the time of the next step, or one day after the current day of the scenario.
 func (l Laid) ahead(step int) time.Time {
 	if step+1 < len(l.Steps) && l.Steps[step+1].At.After(l.now) {
 		return l.Steps[step+1].At

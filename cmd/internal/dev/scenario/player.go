@@ -15,14 +15,14 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// Player plays stories against a running pawl.
+// Player runs scenarios against a running pawl.
 type Player struct {
-	// Target receives the events. API is the URL of the sandbox's Stripe API, which records them before; it can be
-	// empty.
+	// Target receives the events. API is the URL of the sandbox's Stripe API, which records each event before its
+	// delivery. It is empty if no API records the events.
 	Target forge.Target
 	API    string
 	Pool   *pgxpool.Pool
-	// Patience bounds the wait for the effects of a step.
+	// Patience is the longest wait for the effects of a step.
 	Patience time.Duration
 }
 
@@ -63,8 +63,8 @@ type Effect struct {
 	State string `json:"state"`
 }
 
-// Play plays a story in order and calls tell after each step. It waits for the time of each step. Call Cut first to
-// shorten the story.
+// Play delivers the events of a scenario in order and calls tell after each step. It waits for the time of each step.
+// Call [Laid.Cut] first to remove steps.
 func (p *Player) Play(ctx context.Context, l Laid, tell func(Moment)) error {
 	seen := newSight(l)
 	for i, step := range l.Steps {
@@ -138,8 +138,8 @@ func (p *Player) send(ctx context.Context, events []forge.Event, atOnce int) err
 	}
 }
 
-// settled waits until pawl has finished the delivered events and everything due by a time. If its patience ends first,
-// the next observation shows the difference.
+// settled waits until pawl has processed the delivered events and all actions that are due by a time. It waits no
+// longer than Patience; the next observation then shows the missing results.
 func (p *Player) settled(ctx context.Context, s *sight, by time.Time) error {
 	patience := time.NewTimer(p.Patience)
 	defer patience.Stop()

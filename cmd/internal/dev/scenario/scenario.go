@@ -10,12 +10,13 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
-// Scenario is the story of one customer.
+// Scenario is a sequence of changes in the life of one simulated customer. The command line also calls it a story.
 type Scenario struct {
 	Name string
-	// About describes the story in one sentence.
+	// About describes the scenario in one sentence.
 	About string
-	// Now is the current day when the story begins. The player waits for later days.
+	// Now is the current day when the scenario starts. Steps of earlier days happen at once. A [Player] waits for the
+	// time of each later step.
 	Now   int
 	Steps []Step
 	// Needs is the kind of product that the shop must offer in addition to a plan, or empty.
@@ -35,7 +36,7 @@ type Step struct {
 // Need is something that not every shop offers.
 type Need string
 
-// The needs of stories.
+// The needs of scenarios.
 const (
 	Plans  Need = "plans"
 	Yearly Need = "yearly"
@@ -96,8 +97,8 @@ func pricesOf(c *config.Config, plan string, once bool) []string {
 	})
 }
 
-// Lacks returns the requirement of the story that is missing: the shop does not offer it, or the story cannot be
-// shuffled. It returns "" if nothing is missing.
+// Lacks returns the missing requirement of the scenario: the shop does not offer it, or the events of the scenario
+// cannot be shuffled. It returns "" if nothing is missing.
 func (s Scenario) Lacks(shop Shop, storm bool) string {
 	switch {
 	case (s.Needs == Plans || s.Needs == Refusal) && shop.High.Price == "":
@@ -116,7 +117,7 @@ func (s Scenario) Lacks(shop Shop, storm bool) string {
 	return ""
 }
 
-// Find returns the story with this name.
+// Find returns the scenario with this name.
 func Find(name string) (Scenario, bool) {
 	i := slices.IndexFunc(All, func(s Scenario) bool { return s.Name == name })
 	if i < 0 {
@@ -125,7 +126,7 @@ func Find(name string) (Scenario, bool) {
 	return All[i], true
 }
 
-// Lasts returns the duration of the story for a length of a day.
+// Lasts returns how long the scenario takes if one simulated day takes the given time.
 func (s Scenario) Lasts(day time.Duration) time.Duration {
 	return time.Duration(s.Steps[len(s.Steps)-1].Day-s.Now) * day
 }

@@ -43,7 +43,7 @@ const tasksSQL = `
 select kind || ' ' || object, kind || case state when 'open' then '' else ' ' || state end from tasks t
  where mode = $1 and account = $2 order by created_at`
 
-// sight stores the earlier observations of a story, so that each observation contains only changes.
+// sight stores the earlier observations of a scenario, so that each observation contains only changes.
 type sight struct {
 	account, mode string
 	types         map[string]string // event types by event ID

@@ -17,47 +17,47 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// Stage is the environment of a story.
+// Stage is the environment in which a scenario runs.
 type Stage struct {
 	Player
 	Shop Shop
-	// Day is the length of a day.
+	// Day is the real time that one simulated day takes.
 	Day time.Duration
 	// Sandbox is the directory with the journals of the sandbox. It may not exist.
 	Sandbox string
-	// Stage calls Began with the story before it is played, and Told with the state after each step.
+	// Stage calls Began with the scenario before its first step, and Told with the state after each step.
 	Began func(Laid)
 	Told  func(Moment)
 }
 
-// Result is the result of a story.
+// Result is the result of a scenario.
 type Result struct {
 	Scenario string `json:"scenario"`
 	Account  string `json:"account"`
 	Mode     string `json:"mode"`
-	// Day is the length of a day.
+	// Day is the real time that one simulated day takes.
 	Day   string   `json:"day"`
 	Steps []Moment `json:"steps"`
-	// LeftOut lists the steps in the future, which were not played because a day has 24 hours.
+	// LeftOut lists the steps in the future. They are omitted if a simulated day takes 24 hours.
 	LeftOut []string `json:"omitted"`
-	// Storm is nil if the story was only delivered in order.
+	// Storm is nil if the scenario ran only without delivery faults.
 	Storm *StormResult `json:"storm"`
 }
 
-// StormResult is the result of the same story with delivery faults, for another account.
+// StormResult is the result of the same scenario with delivery faults, for another account.
 type StormResult struct {
 	Account string `json:"account"`
 	Seed    uint64 `json:"seed"`
 	Deliveries
-	// Differences lists the differences between both final states.
+	// Differences lists the differences between the final states of both accounts.
 	Differences []string `json:"differences"`
 }
 
 // Failed reports whether the final states differ.
 func (r *Result) Failed() bool { return r.Storm != nil && len(r.Storm.Differences) > 0 }
 
-// Perform plays a story for an account. With a weather it also plays the story with delivery faults for a second
-// account and compares the final states.
+// Perform runs a scenario for an account. If w is not nil, it also runs the scenario with the delivery faults of w for
+// a second account, and compares the final states.
 func (s *Stage) Perform(ctx context.Context, story Scenario, p forge.Params, w *Weather) (*Result, error) {
 	p.Account = cmp.Or(p.Account, story.Name+"-"+strings.ToLower(rand.Text()[:6]))
 	p.Seed = rand.Text()
@@ -75,7 +75,8 @@ func (s *Stage) Perform(ctx context.Context, story Scenario, p forge.Params, w *
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return s.Play(both, calm, func(m Moment) {
-			m.Late = m.Late && story.Lasts(s.Day) > 0 // nothing comes too early where the clock does nothing
+			// A scheduled action can appear early only if the scenario waits for the clock.
+			m.Late = m.Late && story.Lasts(s.Day) > 0
 			result.Steps = append(result.Steps, m)
 			s.Told(m)
 		})
@@ -101,7 +102,8 @@ func (s *Stage) Perform(ctx context.Context, story Scenario, p forge.Params, w *
 	return result, err
 }
 
-// lay lays a story. If a day has 24 hours, it leaves out the steps in the future.
+// lay gives the steps of a scenario their times and events. If a simulated day takes 24 hours, it leaves out the steps
+// in the future.
 func (s *Stage) lay(story Scenario, p forge.Params, now time.Time) (l Laid, left []LaidStep, err error) {
 	if l, err = story.Lay(p, s.Shop, now, s.Day); err == nil && s.Day >= 24*time.Hour {
 		left = l.Cut(now)

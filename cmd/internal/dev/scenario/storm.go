@@ -23,7 +23,7 @@ type Weather struct {
 	Delay time.Duration
 }
 
-// Deliveries counts the deliveries of a storm.
+// Deliveries counts the deliveries of [Player.Storm].
 type Deliveries struct {
 	Events     int `json:"events"`
 	Deliveries int `json:"deliveries"`
@@ -36,7 +36,7 @@ type Deliveries struct {
 // redelivery is the shortest delay of a repeated delivery. The longest is twice as long.
 const redelivery = time.Second
 
-// delivery is an event with its time of delivery.
+// delivery is an event with the time at which it is delivered.
 type delivery struct {
 	event forge.Event
 	at    time.Time
@@ -96,14 +96,14 @@ func (w Weather) schedule(l Laid, now time.Time) ([]delivery, Deliveries) {
 	return all, count
 }
 
-// Storm plays a story with the delivery faults of w. It returns the number of deliveries when everything is delivered
-// and pawl has finished.
+// Storm runs a scenario with the delivery faults of w: events arrive late, twice, in another order, or only after a
+// lost delivery. When all events are delivered and pawl has processed them, it returns the numbers of deliveries.
 func (p *Player) Storm(ctx context.Context, l Laid, w Weather) (Deliveries, error) {
 	all, count := w.schedule(l, time.Now())
 	steps := l.Steps
 	seen := newSight(l)
 	for len(all) > 0 {
-		// The provider's API has each step when it happens, delivered or not.
+		// The provider's API returns the objects of a step from its time on, even if its events are not delivered yet.
 		next := all[0].at
 		for len(steps) > 0 && !steps[0].At.After(latest(next, time.Now())) {
 			if err := p.happen(ctx, steps[0]); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// Show returns everything about the account that id names, as [account.Find] takes it. mode may be "" if one
-// account has that name.
+// Show returns all data of the account that id names; [account.Find] lists the accepted names. mode may be "" if only
+// one account has this name.
 func Show(ctx context.Context, db account.DB, id, mode string) (*account.Account, error) {
 	name, err := find(ctx, db, id, mode)
 	if err != nil {
@@ -46,7 +46,8 @@ func NotFound(id, mode string) string {
 	return fmt.Sprintf("no account %q%s: no account has this ID, or this customer, subscription, invoice, payment or e-mail address", id, in)
 }
 
-// ShowInvoice returns the invoice with the provider's ID or the number id. mode may be "" if one invoice has it.
+// ShowInvoice returns the invoice with the provider's ID or the invoice number id. mode may be "" if only one invoice
+// has this ID or number.
 func ShowInvoice(ctx context.Context, db account.DB, id, mode string) (account.ShownInvoice, error) {
 	found, err := account.FindInvoices(ctx, db, id, mode)
 	return decide.Only(id, found, err, fmt.Sprintf("no invoice %q: no event contains that ID or number", id),

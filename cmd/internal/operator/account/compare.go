@@ -169,7 +169,8 @@ func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []acco
 	return held, nil
 }
 
-// compare folds the object in a transaction, adds the resulting changes to found, and rolls the transaction back.
+// compare applies the facts of the object in a transaction, adds the resulting changes to found, and rolls the
+// transaction back.
 func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Customer, found *Reconciliation) error {
 	if found.Mode != "" && o.Mode != found.Mode {
 		found.LeftOut[o.ID] = "it has mode " + o.Mode
@@ -213,8 +214,8 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 }
 
 // addressDiffers compares name, e-mail address, language and time zone of the customer, and does not return the values.
-// It reports no difference for a forgotten customer, nor for a customer without an e-mail address at Stripe, because
-// the address may come from a checkout session.
+// It reports no difference for a forgotten customer. It also reports none if the customer has no e-mail address at
+// Stripe, because the stored address may come from a checkout session.
 func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s fact.Subject) ([]Difference, error) {
 	theirs := o.Address(s)
 	if !theirs.Whole || theirs.Email == "" {
@@ -229,7 +230,8 @@ func (r *Reconciler) addressDiffers(ctx context.Context, o stripe.Listed, s fact
 	return []Difference{{Object: o.ID, Kind: "customer", Field: "address", Ours: held, Theirs: "as Stripe has it"}}, nil
 }
 
-// factsDiffer returns the changes to the object if its facts were applied.
+// factsDiffer returns the changes that the facts would make to the object. It applies the facts in a transaction that
+// it rolls back.
 func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []fact.Fact,
 	found *Reconciliation) ([]Difference, error) {
 	if len(facts) == 0 {

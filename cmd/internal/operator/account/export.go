@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// Export is the verb of pawl export.
+// Export implements `pawl export`.
 var Export = decide.Verb{
 	Name: "export", Command: "export", Target: "CUSTOMER", Needs: role.RightReveal, Rule: exportRule,
 	Flags: []decide.Flag{decide.FlagMode}, Short: "Show the personal data of a customer",

@@ -14,7 +14,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// ApplyFact returns the change that stores a person's fact with the database's time and folds it.
+// ApplyFact returns a function that stores a fact which a person decided, with the time of the database, and computes
+// the state of its account again.
 func ApplyFact(d *decide.Decision, decided fact.Fact) func(context.Context, pgx.Tx) error {
 	return func(ctx context.Context, tx pgx.Tx) error {
 		_, err := billing.Apply(ctx, tx, []fact.Fact{decided}, d.Operator.Policy, d.Verb+":"+decided.EventID,
@@ -23,7 +24,8 @@ func ApplyFact(d *decide.Decision, decided fact.Fact) func(context.Context, pgx.
 	}
 }
 
-// ForecastFact previews a person's fact: the change of the access, and the run of the scheduled actions that follow.
+// ForecastFact previews a fact that a person decides: the change of the access, and the run of the scheduled actions
+// that follow.
 func ForecastFact(ctx context.Context, d *decide.Decision, account string, fact fact.Fact, p *decide.Preview) error {
 	return ForecastDue(ctx, d, fact.ReceiptID, p, func(outlook workflows.Outlook) (string, error) {
 		changed, err := workflows.Fold(ctx, outlook, fact)

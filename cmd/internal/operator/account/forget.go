@@ -35,7 +35,7 @@ func forgets(t *account.Traces) string {
 		len(t.Addresses), len(t.Bodies), t.Requests, len(t.Rejections), t.Customer, t.Mode)
 }
 
-// Forget is the verb of pawl forget.
+// Forget implements `pawl forget`.
 var Forget = decide.Verb{
 	Name: "forget", Needs: role.RightAdmin, Command: "forget", Target: "CUSTOMER", Rule: forgetRule,
 	Flags: []decide.Flag{decide.FlagMode}, Previews: true, Short: "Erase the personal data of a customer",

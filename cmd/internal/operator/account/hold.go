@@ -20,7 +20,7 @@ type Result struct {
 	Access  account.Access `json:"access"`
 }
 
-// Hold is the verb of pawl accounts hold.
+// Hold implements `pawl accounts hold`.
 var Hold = decide.Verb{
 	Name: "hold-account", Command: "accounts hold", Target: "ID", Rule: holdRule(true),
 	Flags:    []decide.Flag{decide.FlagMode},

@@ -2,7 +2,7 @@ package account
 
 import "github.com/pawlhq/pawl/cmd/internal/operator/decide"
 
-// Release is the verb of pawl accounts release.
+// Release implements `pawl accounts release`.
 var Release = decide.Verb{
 	Name: "release-account", Command: "accounts release", Target: "ID", Rule: holdRule(false),
 	Flags:    []decide.Flag{decide.FlagMode},

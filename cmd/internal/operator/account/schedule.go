@@ -24,8 +24,9 @@ type Schedule struct{ Operator *decide.Operator }
 // reconcileIn is the planned duration of a day's job. The rest of the day is for retries.
 const reconcileIn = 20 * time.Hour
 
-// ReconcileDue creates the job that compares the accounts that are due. It creates none while an earlier job is open,
-// so that no account is compared twice. The accounts that wait longest are compared first on the next day.
+// ReconcileDue creates the job that compares the due accounts with Stripe. An account is due if its last comparison
+// will be older than in.Every within a day. ReconcileDue creates no job while an earlier job is open, so that no
+// account is compared twice. Each job starts with the accounts that have waited longest.
 func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput) (r schedules.Result,
 	err error) {
 	if len(s.Operator.APIs) == 0 {

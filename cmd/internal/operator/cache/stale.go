@@ -23,7 +23,7 @@ const (
 )
 
 // Stale caches values from the database for the duration fresh, and for the duration stale if the database is
-// unavailable. Changes do not invalidate it.
+// unavailable. A change in the database does not invalidate a cached value.
 //
 // Invalidation by LISTEN was rejected: it needs a trigger and a connection that bypasses any pooler, and a lost
 // connection invalidates the whole cache. Reading a row by its key costs no more than reading its version.

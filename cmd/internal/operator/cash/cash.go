@@ -61,7 +61,7 @@ type Account struct {
 	unknown   bool
 }
 
-// Add adds what Stripe holds of a customer of the account.
+// Add adds the movements of a customer's money on Stripe's balance. It also adds the reason if they are not complete.
 func (a *Account) Add(customer account.Customer, held stripe.Holding) {
 	a.customers, a.moved = append(a.customers, customer), append(a.moved, held.Cash...)
 	for list, why := range held.LeftOut {
@@ -73,8 +73,8 @@ func (a *Account) Add(customer account.Customer, held stripe.Holding) {
 	}
 }
 
-// Compare returns the currencies in which the sums differ, none unless all money is known. It leaves out money from
-// before effects began, money of other products, skipped entries, and money that has just moved.
+// Compare returns the currencies in which the sums differ. It returns no currency if some money is unknown. It leaves
+// out money from before effects began, money of other products, skipped entries, and money that has just moved.
 func Compare(ctx context.Context, db *pgxpool.Pool, of Account, now time.Time) ([]Difference, error) {
 	c := comparing{of: of, store: billing.New(db), sums: map[key]*Object{}}
 	if of.unknown {

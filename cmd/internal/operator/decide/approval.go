@@ -44,8 +44,8 @@ type twoPeople struct {
 	second bool
 }
 
-// twoPeople returns how a decision that needs two people proceeds, nil for a decision that one person may make. It
-// refuses a person who can be neither the first nor the second.
+// twoPeople returns the state of a decision that needs two people. It returns nil for a decision that one person may
+// make. It refuses a person who can be neither the first nor the second one.
 func (d *Decision) twoPeople(ctx context.Context, subject string, c *Change) (*twoPeople, error) {
 	switch {
 	case !d.Operator.FourEyes || !c.Judges:
@@ -83,7 +83,7 @@ func (d *Decision) twoPeople(ctx context.Context, subject string, c *Change) (*t
 	return t, d.takesPart(t)
 }
 
-// takesPart makes the person the first or the second one, or refuses the decision.
+// takesPart records whether the person is the first or the second one of the decision, or refuses the decision.
 func (d *Decision) takesPart(t *twoPeople) error {
 	own := t.waits != nil && d.By.Identity == Identity{t.waits.AskedIssuer, t.waits.AskedSubject}
 	switch {
@@ -188,7 +188,7 @@ func (t *twoPeople) notice() string {
 	return "This decision needs two people. If you request it, pawl executes it after another person has confirmed."
 }
 
-// confirms returns the pending decision that the person may confirm, nil without such a decision.
+// confirms returns the pending decision that the person may confirm. It returns nil if there is no such decision.
 func (t *twoPeople) confirms() *pending.Decision {
 	if t == nil || !t.second {
 		return nil
@@ -287,7 +287,8 @@ func (d *Decision) Changed(at time.Time) error {
 	return d.Refuse("has changed at %s, after the start of the job: the job omits it", FormatTime(at))
 }
 
-// holds adds to the change of an item that its job has not ended. An approval by two people does not outlive the job.
+// holds adds a check to the change of an item: the job must not have ended. An approval by two people is valid only
+// until the job ends.
 func (d *Decision) holds(c *Change) *Change {
 	if d.Item == nil || !c.Judges || !d.Operator.FourEyes {
 		return c

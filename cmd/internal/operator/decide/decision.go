@@ -37,7 +37,7 @@ type Decision struct {
 	Operator *Operator `json:"-"`
 	DryRun   bool      `json:"-"`
 
-	// verb is the verb with the name.
+	// verb is the [Verb] with the name in Verb.
 	verb *Verb
 }
 
@@ -177,7 +177,7 @@ func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 
 // Preview describes the consequence of a decision and changes nothing. It runs the same check, makes the change in a
 // transaction that it rolls back, and simulates the workflow run. If the decision would be refused, the preview
-// contains the reason. Who and Why are optional. The error comes from the search for the target, for example from
+// contains the reason. Who and Why are optional. An error comes from the search for the target; see, for example,
 // [event.Find].
 func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 	if o.Remote {

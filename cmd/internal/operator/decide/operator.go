@@ -1,4 +1,4 @@
-// Package decide implements decisions. It knows no verb: [Operator].Verbs lists them.
+// Package decide implements decisions. It defines no verbs: [Operator].Verbs lists them.
 //
 // A decision is checked, recorded in the audit trail and made in one transaction. [Operator.Decide] repeats nothing if
 // it is called again with the same request ID. [Operator.Preview] runs the same check and rolls the change back. A
@@ -37,7 +37,7 @@ type Operator struct {
 	TaskQueue string
 	// Unstick, if set, resets the sticky task queue of a run before an update; see [Unstick].
 	Unstick func(ctx context.Context, workflowID string) error
-	// Outlook starts the preview of a run, and done ends it.
+	// Outlook starts the preview of a run. The caller ends the preview with done.
 	Outlook func(context.Context) (outlook workflows.Outlook, done func(), err error)
 	// Relays lists the destinations of each source that relays its events.
 	Relays map[string][]string

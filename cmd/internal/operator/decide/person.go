@@ -26,7 +26,7 @@ type Person struct {
 }
 
 // Identity identifies a person or a program. Two people are different if their identities differ. Names are not
-// compared, because a person can change the name and two people can have the same one.
+// compared, because a person can change the name, and two people can have the same name.
 type Identity struct {
 	// Issuer is the URL of the identity provider, or [IssuerLocal] or one of the following constants.
 	Issuer string

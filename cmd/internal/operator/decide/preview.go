@@ -88,7 +88,7 @@ func InputOf(r *timeline.Receipt) workflows.EventInput {
 	}}
 }
 
-// Sums formats sums of money in minor units, by currency. No sums are "".
+// Sums formats sums of money in minor units, by currency. It returns "" if there are no sums.
 func Sums(amounts map[string]int64) string {
 	var sums []string
 	for _, currency := range slices.Sorted(maps.Keys(amounts)) {

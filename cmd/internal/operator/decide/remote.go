@@ -38,7 +38,8 @@ func NewCall[In, Out any](name string, within time.Duration,
 	}}
 }
 
-// Omitting is implemented by a value that has fields that its JSON omits. Their values are sent beside the JSON.
+// Omitting is implemented by values with fields that are not part of their JSON. The values of these fields are sent in
+// addition to the JSON.
 type Omitting interface {
 	// Omitted returns pointers to these fields, in the same order for a value and its decoded JSON.
 	Omitted() []any

@@ -21,11 +21,12 @@ type Change struct {
 	// Do runs in the transaction that writes the audit record. It returns a [RefusedError] if the target has changed
 	// since the check. nil means no change.
 	Do func(ctx context.Context, tx pgx.Tx) error
-	// Refused, if set, runs after do has failed and its transaction is rolled back.
+	// Refused, if set, runs after Do has failed and its transaction is rolled back.
 	Refused func(ctx context.Context)
 	// Moved, if set, returns a refusal if the target has changed since it was found.
 	Moved func(ctx context.Context) error
-	// Confirmed, if set, runs before do if a second person confirms the decision. first is the name of the first one.
+	// Confirmed, if set, runs before Do if a second person confirms the decision. first is the name of the first
+	// person.
 	Confirmed func(first string)
 	// Judges is set if the decision is about live money.
 	Judges bool

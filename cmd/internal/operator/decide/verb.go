@@ -46,7 +46,8 @@ type Verb struct {
 	Judges bool
 	// JudgesReviews is set if the verb decides about money only when it answers a review or reverses a rejection.
 	JudgesReviews bool
-	// JudgesItem, if set, reports whether the verb decides about live money for a target of a job that is no event.
+	// JudgesItem, if set, reports whether the verb judges live money if it decides about a job's item that is not an
+	// event.
 	JudgesItem func(target string) bool
 	// Item, if set, decides about an item of a job. Otherwise the item's target is the target of the decision.
 	Item func(ctx context.Context, o *Operator, d Decision) (says string, err error)

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pending"
 )
 
-// Withdraw is the verb of pawl approvals withdraw.
+// Withdraw implements `pawl approvals withdraw`.
 var Withdraw = Verb{
 	Name: "withdraw", Command: "approvals withdraw", Target: "ID", Needs: role.RightTasks, Rule: withdrawRule,
 	Short: "Withdraw a decision that waits for a second person",

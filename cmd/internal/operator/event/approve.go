@@ -12,7 +12,7 @@ import (
 const ofReview = `. The command shows the consequence first. docs/operations/review.md lists the
 questions and the consequences of each answer.`
 
-// Approve is the verb of pawl events approve.
+// Approve implements `pawl events approve`.
 var Approve = decide.Verb{
 	Name: workflows.UpdateApprove, Judges: true, Command: "events approve", Target: "ID", Needs: role.RightMoney,
 	Rule:     ruleOf(checkApprove, forecastApprove),

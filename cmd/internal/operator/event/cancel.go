@@ -13,7 +13,7 @@ import (
 
 const verbCancel = "cancel"
 
-// Cancel is the verb of pawl events cancel.
+// Cancel implements `pawl events cancel`.
 var Cancel = decide.Verb{
 	Name: verbCancel, Command: "events cancel", Target: "ID", Rule: cancelRule, Short: "Cancel a run and park it",
 	Long: `Cancel a run that is in progress, for example a run that waits for a sink. Effects that are done stay done, effects

@@ -17,7 +17,8 @@ func chosenOf(r timeline.Receipt) decide.ChosenEvent {
 		LiveMoney: liveMoney(&r), Reviewed: reviewed(&r), UpdatedAt: r.UpdatedAt}
 }
 
-// Count counts the events that match f. It returns the sum of all and the newest events.
+// Count returns the number of events that match f. chosen contains the newest of these events, and the sum of the
+// amounts of all events that match.
 func Count(ctx context.Context, db timeline.DB, f Filter, newest int) (count int, chosen decide.Chosen, err error) {
 	if err := f.resolve(ctx, db); err != nil {
 		return 0, chosen, err

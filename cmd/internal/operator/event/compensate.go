@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Compensate is the verb of pawl events compensate.
+// Compensate implements `pawl events compensate`.
 var Compensate = decide.Verb{
 	Name: workflows.UpdateCompensate, Needs: role.RightMoney, Judges: true, Command: "events compensate", Target: "ID",
 	Rule: ruleOf(checkParked, forecastParked), Previews: true, Short: "Compensate the effects of a parked run",

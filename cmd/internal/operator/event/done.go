@@ -5,7 +5,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Done is the verb of pawl events mark-done.
+// Done implements `pawl events mark-done`.
 var Done = decide.Verb{
 	Name: workflows.UpdateDone, Judges: true, Command: "events mark-done", Target: "ID",
 	Rule: ruleOf(checkParked, forecastParked), Previews: true, Many: parkedStatuses,

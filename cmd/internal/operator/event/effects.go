@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/withheld"
 )
 
-// EffectsOn is the verb of pawl effects on.
+// EffectsOn implements `pawl effects on`.
 var EffectsOn = decide.Verb{
 	Name: "effects-on", Command: "effects on", Target: "MODE", Needs: role.RightAdmin, Rule: effectsRule(true),
 	Short: "Switch on the effects of a mode", Previews: true,
@@ -22,7 +22,7 @@ var EffectsOn = decide.Verb{
 are withheld stay withheld: pawl effects release executes them. All processes apply the change at once.`,
 }
 
-// EffectsOff is the verb of pawl effects off.
+// EffectsOff implements `pawl effects off`.
 var EffectsOff = decide.Verb{
 	Name: "effects-off", Command: "effects off", Target: "MODE", Needs: role.RightAdmin, Rule: effectsRule(false),
 	Short: "Withhold the effects of all events of a mode", Previews: true,

@@ -90,7 +90,7 @@ func runnable(d *decide.Decision, r *timeline.Receipt) error {
 	return nil
 }
 
-// liveMoney reports whether an event is about live money. An event that pawl only relays is no money to pawl.
+// liveMoney reports whether an event is about live money. pawl does not read the money of an event that it only relays.
 func liveMoney(r *timeline.Receipt) bool {
 	return r.Mode == decide.Live && !decide.InputOf(r).OnlyRelays()
 }
@@ -133,8 +133,8 @@ func readEvent(r *timeline.Receipt, rec decide.Recorded) (e recordedEvent, res *
 	}, err
 }
 
-// act returns the result of a decision about an event. It sends the update to a parked run, unless an earlier
-// call has done so.
+// act returns the message and the result of a decision about an event. If the decision continues a parked run, act
+// sends the update to the run. The run ignores an update that an earlier call has sent.
 func act(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decide.Recorded) (string, *Result, error) {
 	e, res, err := readEvent(r, rec)
 	if err != nil {

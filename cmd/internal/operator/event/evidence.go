@@ -87,7 +87,7 @@ func Examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, err
 	return examine(ctx, o, id)
 }
 
-// examine is [Examine] without another process.
+// examine is [Examine] without a request to a worker.
 func examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, error) {
 	event, err := Show(ctx, o.DB, id)
 	if err != nil {

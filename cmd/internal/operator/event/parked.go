@@ -91,8 +91,8 @@ func inputOfUpdate(d *decide.Decision, r *timeline.Receipt) workflows.DecisionIn
 	return in
 }
 
-// decideTimeout is the timeout of the update. A parked run accepts it within milliseconds. It is shorter than the
-// database timeout of a command, so that the error names the right cause.
+// decideTimeout is the timeout of the update. A parked run accepts it within milliseconds. decideTimeout is shorter
+// than the database timeout of a command, so that the error names the right cause.
 const decideTimeout = 20 * time.Second
 
 // The run marks its receipt as parked shortly before it accepts decisions. A run that is not ready yet is therefore
@@ -102,9 +102,9 @@ const (
 	beginWithin = 5 * time.Second
 )
 
-// tellRun sends a recorded decision to the parked run as an update. The update's ID is the request's, so that a
-// repeated call has no effect. It waits until the run has processed the update. If the run rejects it, the refusal is
-// recorded, and a repeated request returns at once.
+// tellRun sends a recorded decision to the parked run as an update. The ID of the update is the ID of the request, so
+// that a repeated call has no effect. tellRun waits until the run has processed the update. If the run rejects it, the
+// refusal is recorded, and a repeated request returns at once.
 func tellRun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decide.Recorded) error {
 	refusal := rec.Key + "/refused"
 	if rec.Repeated {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Reject is the verb of pawl events reject.
+// Reject implements `pawl events reject`.
 var Reject = decide.Verb{
 	Name: workflows.UpdateReject, Judges: true, Command: "events reject", Target: "ID", Needs: role.RightMoney,
 	Rule:     ruleOf(checkReject, forecastReject),

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Release is the verb of pawl effects release.
+// Release implements `pawl effects release`.
 var Release = decide.Verb{
 	Name: "release-effects", Command: "effects release", Target: "ID", Rule: releaseRule, Previews: true,
 	Short: "Execute the withheld effects of one event or of many events",

@@ -19,7 +19,7 @@ import (
 
 const verbReplay = "replay"
 
-// Replay is the verb of pawl events replay.
+// Replay implements `pawl events replay`.
 var Replay = decide.Verb{
 	Name: verbReplay, Command: "events replay", Target: "ID", Rule: ruleOf(checkReplay, forecastReplay),
 	Previews: true,
@@ -41,7 +41,7 @@ const stuckAfter = 3
 // new run terminates such a run. It is no error if Temporal has no record of the last run.
 //
 // The new run uses the same ledger: effects that are done, skipped or compensated are not repeated. A failed effect is
-// tried again, and an uncertain one parks the run.
+// tried again, and an uncertain effect parks the run.
 //
 // The dispatcher of a running ingress starts the run, once per request. The run records the person, the reason and the
 // previous run.
@@ -97,8 +97,8 @@ func rerun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, release
 	return c, nil
 }
 
-// lastRun returns the workflow ID for a replay, and the ID of the last run under it, or "" if none is recorded. It uses
-// the workflow ID of a scheduled action only if that run has not finished.
+// lastRun returns the workflow ID for a replay, and the ID of the last run with this workflow ID, or "" if no run is
+// recorded. It uses the workflow ID of a scheduled action only if the run of the action has not finished.
 func lastRun(ctx context.Context, o *decide.Operator, r *timeline.Receipt) (workflowID, runID string, err error) {
 	e, err := timeline.Show(ctx, o.DB, r.ID)
 	if err != nil {

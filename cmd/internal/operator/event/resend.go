@@ -5,7 +5,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Resend is the verb of pawl events resend.
+// Resend implements `pawl events resend`.
 var Resend = decide.Verb{
 	Name: workflows.UpdateResend, Judges: true, Command: "events resend", Target: "ID",
 	Rule: ruleOf(checkParked, forecastParked), Previews: true,

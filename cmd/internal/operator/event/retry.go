@@ -5,7 +5,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Retry is the verb of pawl events retry.
+// Retry implements `pawl events retry`.
 var Retry = decide.Verb{
 	Name: workflows.UpdateRetry, Command: "events retry", Target: "ID", Rule: ruleOf(checkParked, forecastParked),
 	Previews: true, Many: parkedStatuses, JudgesReviews: true,

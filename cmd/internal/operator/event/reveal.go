@@ -37,7 +37,7 @@ func ShowBody(ctx context.Context, o *decide.Operator, id string) (*Body, error)
 	return showBody(ctx, o, id)
 }
 
-// showBody is [ShowBody] without another process.
+// showBody is [ShowBody] without a request to a worker.
 func showBody(ctx context.Context, o *decide.Operator, id string) (*Body, error) {
 	r, err := Find(ctx, o.DB, id)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const verbRun = "run"
 
-// Run is the verb of pawl events start.
+// Run implements `pawl events start`.
 var Run = decide.Verb{
 	Name: verbRun, Judges: true, JudgesReviews: true, Command: "events start", Target: "ID", Previews: true,
 	Rule: ruleOf(checkRun, func(ctx context.Context, d *decide.Decision, r *timeline.Receipt, p *decide.Preview) error {

@@ -91,7 +91,8 @@ func waitsForPerson(r timeline.Receipt) bool {
 	return r.Status == string(receipt.NeedsReview) || r.Status == string(receipt.Dead)
 }
 
-// goesNowhere returns the reason why running the event would have no effect. It returns "" if it would have one.
+// goesNowhere returns the reason why a run of the event would have no effect. It returns "" if a run would have an
+// effect.
 func goesNowhere(o *decide.Operator, r *timeline.Receipt) string {
 	in := decide.InputOf(r)
 	if !in.OnlyRelays() || len(o.Relays[r.Source]) > 0 {

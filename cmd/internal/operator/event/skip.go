@@ -5,7 +5,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Skip is the verb of pawl events skip.
+// Skip implements `pawl events skip`.
 var Skip = decide.Verb{
 	Name: workflows.UpdateSkip, Judges: true, Command: "events skip", Target: "ID", Rule: ruleOf(checkParked,
 		forecastParked),

@@ -7,7 +7,7 @@ import (
 
 const verbCancelJob = "cancel-job"
 
-// Cancel is the verb of pawl jobs cancel.
+// Cancel implements `pawl jobs cancel`.
 var Cancel = decide.Verb{
 	Name: verbCancelJob, Command: "jobs cancel", Target: "ID", Short: "Cancel a bulk job",
 	Rule: ruleOf(job.Cancelled, "cancelled by ", job.Running, job.Paused),

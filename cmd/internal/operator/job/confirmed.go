@@ -38,8 +38,8 @@ func Confirmed(ctx context.Context, db schema.Querier, id string) (*decide.NewJo
 	return j, nil
 }
 
-// confirmed finds the pending job that the second person confirms. It ignores the list that was sent. A
-// repeated request finds the job that it made.
+// confirmed finds the pending job that the second person confirms. It ignores the list of items in the request. A
+// repeated request finds the job that the first request made.
 func confirmed(ctx context.Context, d *decide.Decision, sent *decide.NewJob) (*decide.NewJob, string, error) {
 	j, err := Confirmed(ctx, d.Operator.DB, sent.Confirms)
 	if decide.IsFault(err, decide.Unknown) {

@@ -102,7 +102,8 @@ func ruleOf(to job.State, note string, from ...job.State) decide.Rule[*job.Job, 
 			_, stopped := d.Found.(runCancelled)
 			switch {
 			case to == job.Cancelled && !stopped:
-				// This wakes a paused run. A running one notices the change without a signal, so an error is ignored.
+				// The signal wakes a paused run. A running run notices the change without a signal, so an error is
+				// ignored.
 				_ = run(ctx, d.Operator, j)
 			case to != job.Cancelled && j.State == job.Running:
 				err = run(ctx, d.Operator, j) // a repeated request starts the run if the first call failed before it

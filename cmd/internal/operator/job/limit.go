@@ -7,11 +7,11 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 )
 
-// previewsAtOnce is how many previews of jobs a process computes at a time. Twelve at once slowed the decisions of
-// others from 0.02 to 4.7 s.
+// previewsAtOnce is how many previews of jobs a process computes at a time. Twelve concurrent previews slowed the
+// decisions of other people from 0.02 to 4.7 s.
 const previewsAtOnce = 2
 
-// jobPreviews are the previews of jobs of this process, by whichever [decide.Operator].
+// jobPreviews limits the previews of jobs in this process, for all [decide.Operator] values together.
 var jobPreviews previews
 
 // previews limits the previews of jobs. The zero value is ready for use.
@@ -21,13 +21,14 @@ type previews struct {
 	persons map[string]*turn
 }
 
-// turn is held by the preview of one person that runs.
+// turn limits a person to one running preview. The running preview holds busy.
 type turn struct {
 	busy chan struct{}
 	uses int // by previews that run or wait
 }
 
-// enter waits until by has no other preview and fewer than the most run. The caller calls leave once.
+// enter waits until the person by has no running preview and fewer than previewsAtOnce previews run. The caller calls
+// leave once.
 func (p *previews) enter(ctx context.Context, by *decide.Person) (leave func(), err error) {
 	who := ""
 	if by != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// Pause is the verb of pawl jobs pause.
+// Pause implements `pawl jobs pause`.
 var Pause = decide.Verb{
 	Name: "pause-job", Command: "jobs pause", Target: "ID", Short: "Pause a bulk job",
 	Rule: ruleOf(job.Paused, "paused by ", job.Running),

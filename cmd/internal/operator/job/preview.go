@@ -61,7 +61,7 @@ func permitJob(o *decide.Operator, by *decide.Person, j *decide.NewJob) (*decide
 	return verb, err
 }
 
-// previewJob is [PreviewAll] without another process.
+// previewJob is [PreviewAll] without a request to a worker.
 func previewJob(ctx context.Context, o *decide.Operator, by *decide.Person, verb *decide.Verb,
 	j *decide.NewJob) (*Preview, error) {
 	leave, err := jobPreviews.enter(ctx, by)

@@ -5,7 +5,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// Resume is the verb of pawl jobs resume.
+// Resume implements `pawl jobs resume`.
 var Resume = decide.Verb{
 	Name: "resume-job", Command: "jobs resume", Target: "ID", Short: "Resume a bulk job",
 	Rule: ruleOf(job.Running, "", job.Paused, job.Running),

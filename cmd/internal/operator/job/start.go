@@ -99,8 +99,7 @@ func Sweep(ctx context.Context, o *decide.Operator) error {
 
 const verbStart = "start-job"
 
-// Start starts a job. Its Found is a [*decide.NewJob], and its result a [*job.Job].
-// Start starts a job. Its Found is a [*decide.NewJob], and its result a [*job.Job].
+// Start is the decision to start a job. Its Found is a [*decide.NewJob], and its result a [*job.Job].
 var Start = decide.Verb{Name: verbStart, Target: "ID", Short: "Decide about many events", Rule: startRule}
 
 // startRule creates a job and starts its run. The audit record is committed with the job, before the first item is

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// jobStretch is the maximum duration of one activity. After it, the run records the progress and starts the next
-	// one.
+	// jobStretch is the maximum duration of one activity. After that time, the run records the progress and starts the
+	// next activity.
 	jobStretch = 30 * time.Second
-	// mostTaken is the number of items that are read at once. The worker notices a pause between two reads, which are
-	// at most a second of work.
+	// mostTaken is the number of items that are read at once. Between two reads, the worker checks whether the job is
+	// paused. One read contains at most the items of one second.
 	mostTaken = 50
 	// jobSideBySide is the maximum number of concurrent decisions of a job. Sequential decisions cannot reach the
 	// higher rates.

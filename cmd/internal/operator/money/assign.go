@@ -27,7 +27,7 @@ type AssignResult struct {
 	AssignedTo string `json:"assigned_to"`
 }
 
-// Assign is the verb of pawl payments assign.
+// Assign implements `pawl payments assign`.
 var Assign = decide.Verb{
 	Name: "assign", Judges: true, Needs: role.RightMoney, Command: "payments assign", Target: "ID", Rule: assignRule,
 	Flags: []decide.Flag{{Name: "account", Usage: "the `account` that gets the money (required)", Required: true,
@@ -43,8 +43,8 @@ so check the name with --dry-run, which warns about a new account. docs/operatio
 to correct an assignment to the wrong account. The audit trail contains your name and the reason.`,
 }
 
-// assignRule assigns money without an account to one. The decision is a fact, which is folded like any other, and the
-// run of a scheduled action books the money.
+// assignRule assigns money without an account to an account. The decision is stored as a fact, and the run of a
+// scheduled action books the money.
 var assignRule = decide.Rule[billing.Money, *AssignResult]{
 	Find: func(ctx context.Context, d *decide.Decision) (billing.Money, string, error) {
 		found, err := billing.New(d.Operator.DB).Money(ctx, d.Mode, d.Target)

@@ -22,7 +22,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Correct is the verb of pawl entries correct.
+// Correct implements `pawl entries correct`.
 var Correct = decide.Verb{
 	Name: "correct", Judges: true, Needs: role.RightMoney, Command: "entries correct", Target: "ID",
 	Rule: correctRule, Flags: []decide.Flag{decide.FlagMode}, Previews: true,
@@ -33,8 +33,8 @@ within seconds. To keep the entry as it is, close the task with pawl tasks close
 the reason.`,
 }
 
-// correctRule books the difference if an entry and the facts disagree. A scheduled action does the booking.
-// [VerbCloseTask] is the alternative: it keeps the entry.
+// correctRule books the difference if an entry and the facts disagree. A scheduled action books the difference.
+// [VerbCloseTask] is the alternative decision, which keeps the entry as it is.
 var correctRule = decide.Rule[account.Task, *task.Result]{
 	Find: func(ctx context.Context, d *decide.Decision) (account.Task, string, error) {
 		about, err := account.TasksAbout(ctx, d.Operator.DB, d.Target)

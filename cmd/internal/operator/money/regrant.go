@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Regrant is the verb of pawl payments regrant.
+// Regrant implements `pawl payments regrant`.
 var Regrant = decide.Verb{
 	Name: "regrant", Judges: true, Needs: role.RightMoney, Command: "payments regrant", Target: "ID",
 	Rule: regrantRule, Flags: []decide.Flag{decide.FlagMode}, Previews: true, Short: "Grant a withheld order again",

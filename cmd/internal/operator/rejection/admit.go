@@ -19,7 +19,7 @@ type Admission struct {
 	Receipts  []source.Receipt `json:"receipts"`
 }
 
-// Admit is the verb of pawl rejections admit.
+// Admit implements `pawl rejections admit`.
 var Admit = decide.Verb{
 	Name: "admit", Command: "rejections admit", Target: "ID", Rule: admitRule,
 	Short: "Verify a refused request again, and accept it",

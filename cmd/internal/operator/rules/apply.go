@@ -20,7 +20,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Change activates the proposed rules of a [RulesDiff]. Rate limits the accounts that are folded per second.
+// Change activates the proposed rules of a [RulesDiff]. Rate is the maximum number of accounts that are recomputed per
+// second.
 type Change struct {
 	*Diff
 	Rate float64
@@ -30,17 +31,18 @@ type Change struct {
 	askedBy string
 }
 
-// foldBegins is the maximum duration of a fold. A fold that started before the diff may still use the old rules.
+// foldBegins is the maximum duration of the computation of an account. A computation that started before the diff may
+// still use the old rules.
 const foldBegins = 10 * time.Minute
 
-// Apply is the verb of pawl rules apply. Its result is the [*job.Job] that recomputes the accounts.
+// Apply implements `pawl rules apply`. Its result is the [*job.Job] that recomputes the accounts.
 var Apply = decide.Verb{Name: "apply-rules", Judges: true, Command: "rules apply", Target: "HASH",
 	Short: "Activate other billing rules", Needs: role.RightAdmin, Rule: applyRule,
 	Long: `Activate billing rules that a process has proposed, for all processes, as a job of a worker, which recomputes the
 affected accounts. pawl rules show lists the hashes. pawl rules diff --hash HASH shows the accounts.`}
 
-// applyRule activates rules and creates the job that folds the affected accounts, in one transaction. The ID of
-// the job is the request ID. The job includes the accounts that were folded by the old rules since the diff.
+// applyRule activates rules and creates the job that recomputes the affected accounts, in one transaction. The ID of
+// the job is the request ID. The job includes the accounts that were computed by the old rules since the diff.
 var applyRule = decide.Rule[*Change, *job.Job]{
 	Find: findChange,
 	Check: func(_ context.Context, d *decide.Decision, s *Change) (*decide.Change, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
-// CheckRows folds the facts by the active rules and returns the differences to the rows. It uses p if no rules are
-// active. It returns an error if the account does not exist.
+// CheckRows computes the rows of an account from its facts by the active rules, and returns the differences to the
+// stored rows. It uses p if no rules are active. It returns an error if the account does not exist.
 func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact.Policy,
 	told rebuild.Progress) (found []rebuild.Difference, err error) {
 	if of != (billing.Scope{}) {

@@ -26,7 +26,7 @@ func foresee(ctx context.Context, pool *pgxpool.Pool, r rebuild.Request, told re
 	return rebuild.Check(ctx, conn, r, told)
 }
 
-// Reach lists the accounts that change if they are folded by other rules or facts.
+// Reach lists the accounts that change if they are computed with other rules or facts.
 type Reach struct {
 	// Counts counts the accounts by kind of change.
 	Counts   map[rebuild.Change]int `json:"counts"`
@@ -45,8 +45,8 @@ func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, with rebuild.Re
 	return err
 }
 
-// makeJob creates the job that recomputes the accounts in tx: those that change, and others. The request ID is its ID.
-// It creates no job if there is no account.
+// makeJob creates the job in tx that recomputes the accounts that change, and the accounts in others. The ID of the job
+// is the request ID. makeJob creates no job if there is no account.
 func (r *Reach) makeJob(ctx context.Context, tx pgx.Tx, d *decide.Decision, cause billing.Cause,
 	filter map[string]string,
 	rate float64, others []billing.Scope) error {

@@ -57,8 +57,9 @@ type RereadFact struct {
 // Failed reports whether a fact differs.
 func (r *Reread) Failed() bool { return len(r.Facts) > 0 }
 
-// ReadAgain parses the stored payloads that match the filter with the current parser, and folds the result by the
-// active rules. If accounts is not empty, it reads only the payloads about these accounts. It changes nothing.
+// ReadAgain parses the stored payloads that match the filter with the current parser, and computes the objects of the
+// result by the active rules. If accounts is not empty, it reads only the payloads about these accounts. It changes
+// nothing.
 func ReadAgain(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, accounts []billing.Scope,
 	filter rebuild.PayloadFilter, told rebuild.Progress) (*Reread, error) {
 	r := newReread(stripe.ReaderVersion)
@@ -139,7 +140,7 @@ func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy,
 	return r.Reach.foresee(ctx, pool, rebuild.Request{Rules: p, Reparse: &r.found, At: r.At}, told)
 }
 
-// RereadDecision applies a [Reread]. Rate limits the accounts that are folded per second.
+// RereadDecision applies a [Reread]. Rate is the maximum number of accounts that are recomputed per second.
 type RereadDecision struct {
 	*Reread
 	Rate float64
@@ -151,8 +152,8 @@ var ApplyReading = decide.Verb{
 	Short: "Activate the facts of another parser version",
 }
 
-// applyReadingRule appends a reading and creates the job that folds the affected accounts, in one transaction. The
-// request ID is the ID of both.
+// applyReadingRule appends the facts of a reading and creates the job that recomputes the affected accounts, in one
+// transaction. The request ID is the ID of the reading and of the job.
 var applyReadingRule = decide.Rule[*RereadDecision, *job.Job]{
 	Find: decide.Shown(func(*RereadDecision) string { return "reading" }),
 	Check: func(_ context.Context, d *decide.Decision, r *RereadDecision) (*decide.Change, error) {

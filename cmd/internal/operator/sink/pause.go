@@ -42,7 +42,7 @@ const (
 		"\"finance:live\" one."
 )
 
-// Pause is the verb of pawl sinks pause.
+// Pause implements `pawl sinks pause`.
 var Pause = decide.Verb{
 	Name: "pause-sink", Command: "sinks pause", Target: "NAME", Short: "Pause a sink", Rule: PauseRule(decide.Sink,
 		true),

@@ -2,7 +2,7 @@ package sink
 
 import "github.com/pawlhq/pawl/cmd/internal/operator/decide"
 
-// Resume is the verb of pawl sinks resume.
+// Resume implements `pawl sinks resume`.
 var Resume = decide.Verb{
 	Name: "resume-sink", Command: "sinks resume", Target: "NAME", Short: "Resume a sink", Rule: PauseRule(decide.Sink,
 		false),

@@ -14,8 +14,8 @@ var Backfill = decide.Verb{
 	Short: "Store the events that a provider sent and pawl missed",
 }
 
-// backfillRule files the missing events of a [*GapReport] like a delivery. If the provider delivers one of them later,
-// that delivery is a duplicate. The dispatcher of a running ingress starts their runs.
+// backfillRule files the missing events of a [*GapReport] like a delivery. If the provider delivers one of these events
+// later, that delivery is a duplicate. The dispatcher of a running ingress starts the runs of the events.
 var backfillRule = decide.Rule[*GapReport, *GapReport]{
 	Find: decide.Shown(func(report *GapReport) string { return "gaps/" + report.Source }),
 	Check: func(_ context.Context, _ *decide.Decision, report *GapReport) (*decide.Change, error) {

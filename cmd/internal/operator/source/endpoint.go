@@ -107,7 +107,7 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 }
 
 // ours returns the source's endpoints by Connect application. The key is empty for endpoints of the account itself. If
-// the choice is uncertain, which describes how the endpoints were chosen.
+// it is uncertain whether these are the endpoints of the source, which describes how they were chosen.
 func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.WebhookEndpoint, which string) {
 	is := func(e api.WebhookEndpoint) bool {
 		return strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(w.URL, "/")

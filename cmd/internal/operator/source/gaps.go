@@ -180,7 +180,8 @@ func (g *Gaps) thinOf(ctx context.Context, account string, from time.Time) (thin
 	return thin, err
 }
 
-// eachThin calls do with each page of an account's thin events. It stops after the first page that ends before from.
+// eachThin calls do with each page of an account's thin events, newest first. It stops after the page with the first
+// event that is older than from, or if do returns false.
 func (g *Gaps) eachThin(ctx context.Context, account string, from time.Time,
 	do func(page []stripe.Event) (more bool, err error)) error {
 	q := stripe.ThinQuery{Account: account}
@@ -197,8 +198,8 @@ func (g *Gaps) eachThin(ctx context.Context, account string, from time.Time,
 	return nil
 }
 
-// compare adds to the report the events of a page that never came. others returns, by event ID, the ID of the other
-// form of the same event.
+// compare adds to the report the events of a page that pawl never received. others returns, by event ID, the ID of the
+// other form of the same event.
 func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string, report *GapReport,
 	others func() (map[string]string, error)) error {
 	var gaps []Gap

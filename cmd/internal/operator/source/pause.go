@@ -7,7 +7,7 @@ import (
 
 const namesSource = "\nNAME is the name of the source in the configuration."
 
-// Pause is the verb of pawl sources pause.
+// Pause implements `pawl sources pause`.
 var Pause = decide.Verb{
 	Name: "pause-source", Command: "sources pause", Target: "NAME", Short: "Pause a source",
 	Rule: sink.PauseRule(decide.Source, true), Previews: true, Why: sink.PauseReason,

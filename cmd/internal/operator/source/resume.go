@@ -5,7 +5,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
 )
 
-// Resume is the verb of pawl sources resume.
+// Resume implements `pawl sources resume`.
 var Resume = decide.Verb{
 	Name: "resume-source", Command: "sources resume", Target: "NAME", Short: "Resume a source",
 	Rule: sink.PauseRule(decide.Source, false), Previews: true,

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// Close is the verb of pawl tasks close.
+// Close implements `pawl tasks close`.
 var Close = decide.Verb{
 	Name: job.CloseTask, Judges: true, Needs: role.RightTasks, Command: "tasks close", Target: "OBJECT",
 	Rule: ruleOf(always("done"), closed), Flags: []decide.Flag{decide.FlagKind, decide.FlagMode}, ManyTasks: true,

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// Note is the verb of pawl tasks note.
+// Note implements `pawl tasks note`.
 var Note = decide.Verb{
 	Name: "note-task", Needs: role.RightTasks, Command: "tasks note", Target: "OBJECT", Rule: ruleOf(always("noted"),
 		note),

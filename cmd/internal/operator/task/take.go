@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// Take is the verb of pawl tasks take.
+// Take implements `pawl tasks take`.
 var Take = decide.Verb{
 	Name: "take-task", Needs: role.RightTasks, Command: "tasks take", Target: "OBJECT",
 	Rule:  ruleOf(func(t Result) string { return "taken by " + t.TakenBy }, take),

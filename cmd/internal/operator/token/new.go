@@ -21,7 +21,7 @@ type newToken struct {
 	text string
 }
 
-// New is the verb of pawl tokens new.
+// New implements `pawl tokens new`.
 var New = decide.Verb{
 	Name: "new-token", Command: "tokens new", Target: "NAME", Needs: role.RightAdmin,
 	Short: "Create an API token for a program, and show it once", Rule: newRule,

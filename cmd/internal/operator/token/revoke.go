@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// Revoke is the verb of pawl tokens revoke.
+// Revoke implements `pawl tokens revoke`.
 var Revoke = decide.Verb{
 	Name: "revoke-token", Command: "tokens revoke", Target: "NAME", Needs: role.RightAdmin,
 	Short: "Revoke an API token", Rule: revokeRule,

@@ -58,8 +58,9 @@ var AcceptModes = []string{modeNoStorage, modeInsert, modeInlineStart, modePawl}
 
 // Accept measures the time from a request to its answer.
 //
-// In the comparison, "pawl" cannot reach a Temporal: it accepts a storm faster than any Temporal could start workflows,
-// and the benchmark would measure how fast it starts them meanwhile. A run at a fixed rate measures both.
+// In the comparison, "pawl" cannot reach a Temporal server: pawl accepts a flood of events faster than any Temporal
+// server starts workflows, so the benchmark would measure how fast the workflows start. A run at a fixed rate measures
+// pawl with and without Temporal.
 func Accept(ctx context.Context, cfg AcceptConfig) (results []AcceptResult, err error) {
 	s, err := newStack(ctx, cfg.Options)
 	if err != nil {
@@ -74,7 +75,8 @@ func Accept(ctx context.Context, cfg AcceptConfig) (results []AcceptResult, err 
 	}
 	servers := map[string]*child{}
 	modes := slices.Clone(cfg.Modes)
-	// Last, because every process that is configured after Temporal was started can reach it.
+	// Serve modeInlineStart last, because it starts Temporal, and every process that is configured later can reach
+	// Temporal.
 	if i := slices.Index(modes, modeInlineStart); i >= 0 {
 		modes = append(slices.Delete(modes, i, i+1), modeInlineStart)
 	}
@@ -128,7 +130,7 @@ func (s *stack) serve(ctx context.Context, mode string, fill int) (*child, error
 	return s.run(ctx, path, mode, dsn, args...)
 }
 
-// acceptRate measures pawl at a fixed rate, with and without Temporal, in turns.
+// acceptRate measures pawl at a fixed rate, alternately with and without Temporal.
 func acceptRate(ctx context.Context, cfg AcceptConfig, s *stack) (results []AcceptResult, err error) {
 	servers := map[string]*child{}
 	if servers[modeWithoutTemporal], err = s.serve(ctx, modeWithoutTemporal, cfg.Fill); err != nil {
@@ -159,7 +161,8 @@ func acceptRate(ctx context.Context, cfg AcceptConfig, s *stack) (results []Acce
 	})
 }
 
-// offerBoth sends valid events and, on request, forged ones at the same time. Round 0 has a second of valid ones.
+// offerBoth sends valid events and, on request, forged events at the same time. Round 0 sends valid events for one
+// second.
 func offerBoth(ctx context.Context, addr, secret string, cfg AcceptConfig, round int) (valid, forged Measured,
 	err error) {
 	if round == 0 {
@@ -179,8 +182,8 @@ func offerBoth(ctx context.Context, addr, secret string, cfg AcceptConfig, round
 	return valid, forged, group.Wait()
 }
 
-// fillSQL inserts receipts in their final state: processed, with the body erased by retention. They contain everything
-// that an insert reads.
+// fillSQL inserts receipts in their final state: processed, with the body erased by retention. The receipts contain all
+// data that an insert reads.
 const fillSQL = `
 insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, workflow_id)
 select gen_random_uuid(), 'stripe', 'stripe', 'test', 'evt_' || md5(n::text), 'id', 'invoice.paid', 'in_' || n,

@@ -220,8 +220,8 @@ func (f *flow) stop() {
 // taskQueue is the task queue of the naive and the floor workflow.
 const taskQueue = "bench"
 
-// work runs a worker for the naive and the floor workflow, with the settings of pawl's worker, until stop: an idle one
-// would poll while pawl is measured.
+// work runs a worker for the naive and the floor workflow, with the settings of pawl's worker, until stop is called. An
+// idle worker would poll while pawl is measured.
 func (f *flow) work() (stop func(), err error) {
 	w := worker.New(f.node.Temporal, taskQueue, f.node.WorkerOptions())
 	w.RegisterWorkflowWithOptions(naive, workflow.RegisterOptions{Name: modeNaive})
@@ -273,8 +273,8 @@ func (f *flow) round(ctx context.Context, r FlowResult, events int) (FlowResult,
 	return r, err
 }
 
-// settled waits until the workflows have ended. It returns an error if one has not done all of its work, because a
-// wrong result must not count as fast.
+// settled waits until the workflows have ended. It returns an error if a workflow has not done all of its work, because
+// a wrong result must not count as fast.
 func (f *flow) settled(ctx context.Context, mode string, ids []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(32)

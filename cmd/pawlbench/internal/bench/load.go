@@ -55,7 +55,7 @@ func newRequest(host, secret string) *request {
 	return r
 }
 
-// next turns it into a delivery of a new event, signed now.
+// next changes the request to a delivery of a new event with a new signature.
 func (r *request) next() {
 	r.count++
 	var number [12]byte
@@ -93,8 +93,8 @@ func dial(ctx context.Context, addr, secret string) (*connection, error) {
 // errShed is the error for a 503. The delivery is not counted.
 var errShed = errors.New("answered 503")
 
-// deliver sends the delivery of next and reads the answer, which must be a 2xx, or a 401 for a forged delivery. It
-// returns errShed for a 503; the connection can be used afterwards.
+// deliver sends the request that next prepared, and reads the answer. The answer must be a 2xx, or a 401 for a forged
+// delivery. deliver returns errShed for a 503; the connection can be used afterwards.
 func (c *connection) deliver() error {
 	if err := c.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return err
@@ -162,7 +162,7 @@ type log struct {
 	shed int
 }
 
-// deliver delivers and records the time since start.
+// deliver sends one delivery. When the response arrives, deliver records the time since start.
 func (l *log) deliver(c *connection, start time.Time) error {
 	err := c.deliver()
 	switch {

@@ -36,7 +36,7 @@ type Options struct {
 	Progress io.Writer
 	Log      *slog.Logger
 	// Signals makes pawl's processes log each change of state, trace one delivery in a hundred, and get their metrics
-	// scraped. Without it they log only warnings.
+	// scraped. Without Signals, the processes log only warnings.
 	Signals bool
 }
 
@@ -55,8 +55,8 @@ type stack struct {
 	dir      string
 	secret   string
 	postgres *localpg.Server
-	// temporalPostgres is the database of the Temporal server, nil for the dev server. Its commits must not count as
-	// pawl's.
+	// temporalPostgres is the database server of the Temporal server. It is nil for the dev server. It is separate, so
+	// that its commits do not count as commits of pawl.
 	temporalPostgres *localpg.Server
 	temporal         *dev.Temporal
 	sandbox          *sandbox.Sandbox
@@ -170,7 +170,7 @@ type child struct {
 const nowhere = "127.0.0.1:1"
 
 // configure writes the configuration of one process. Without a Temporal server or a sandbox, the process gets an
-// address where no server listens.
+// address without a listener.
 func (s *stack) configure(name, dsn string) (*child, error) {
 	ports, err := keeper.FreePorts(3)
 	if err != nil {

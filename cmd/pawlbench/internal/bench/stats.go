@@ -36,7 +36,7 @@ type row[R any] interface {
 }
 
 // inTurns measures each of the rows once in every round, and returns them with the medians of their figures, rounded to
-// significant digits. Round 0 fills caches and pools, and does not count.
+// significant digits. Round 0 fills caches and pools, and is not part of the medians.
 func inTurns[R any, P row[R]](rows []R, rounds int, measure func(round int, r R) (R, error)) ([]R, error) {
 	measured := make([][]R, len(rows))
 	for round := range rounds + 1 {
