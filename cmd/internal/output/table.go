@@ -24,6 +24,7 @@ func (l Link) String() string { return l.ID }
 // Target is the kind of a [Link].
 type Target string
 
+// The targets.
 const (
 	Event   Target = "event"
 	Account Target = "account"

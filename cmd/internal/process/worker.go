@@ -164,7 +164,7 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 		case <-ctx.Done():
 			return nil
 		case err := <-refused:
-			return fmt.Errorf("Temporal refused the worker, which has stopped: %w", err)
+			return fmt.Errorf("the worker stopped, because Temporal refused it: %w", err)
 		}
 	})
 }

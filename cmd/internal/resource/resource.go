@@ -67,6 +67,7 @@ type Filter struct {
 // Kind is the type of a filter's value.
 type Kind string
 
+// The kinds.
 const (
 	Text     Kind = ""
 	Time     Kind = "time"     // as [Moment] parses it
