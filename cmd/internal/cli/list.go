@@ -29,12 +29,10 @@ func listCommand(a *command.App, l resource.List) *cobra.Command {
 	about := l.About()
 	words := strings.Fields(about.Command)
 	cmd := &cobra.Command{Use: words[len(words)-1], Short: about.Short, Long: about.Long, Args: command.NoArgument}
-	values := map[string]string{}
+	values := map[string]*string{}
 	for _, f := range about.Filters {
-		cmd.Flags().Var(&command.Checked{Kind: cmp.Or(string(f.Kind), "string"), Parse: func(text string) error {
-			values[f.Name] = text
-			return f.Check(text)
-		}}, strings.ReplaceAll(f.Name, "_", "-"), f.Usage)
+		values[f.Name] = new(string)
+		filterFlag(cmd, f, values[f.Name])
 	}
 	limit, cursor := new(50), ""
 	if about.Paged {
@@ -44,7 +42,7 @@ func listCommand(a *command.App, l resource.List) *cobra.Command {
 		cmd.Flags().StringVar(&cursor, "cursor", "", "continue a list with the `cursor` that the previous page reports")
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		q, err := about.Query(func(name string) string { return values[name] }, cursor, *limit)
+		q, err := about.Query(func(name string) string { return *values[name] }, cursor, *limit)
 		if err != nil {
 			return err
 		}
@@ -72,6 +70,14 @@ func listCommand(a *command.App, l resource.List) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// filterFlag adds a filter of a list as a flag.
+func filterFlag(cmd *cobra.Command, f resource.Filter, value *string) {
+	cmd.Flags().Var(&command.Checked{Kind: cmp.Or(string(f.Kind), "string"), Parse: func(text string) error {
+		*value = text
+		return f.Check(text)
+	}}, strings.ReplaceAll(f.Name, "_", "-"), f.Usage)
 }
 
 // explanations print text below the table of a list.

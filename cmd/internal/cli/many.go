@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,12 +16,12 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
-	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // shownItems is the number of events of a job that a command prints.
@@ -44,25 +45,31 @@ type many struct {
 	tasks  account.TaskFilter
 }
 
+// eventFilter adds the filters of the list of events, with the usage of the status.
 func eventFilter(cmd *cobra.Command, f *event.Filter, status string) {
-	words := make([]string, len(receipt.Statuses))
-	for i, s := range receipt.Statuses {
-		words[i] = string(s)
+	values := map[string]*string{"status": &f.Status, "reason_code": &f.ReasonCode, "source": &f.Source,
+		"type": &f.Type, "object": &f.Object, "account": &f.Account}
+	times := map[string]*time.Time{"since": &f.Since, "until": &f.Until}
+	for _, filter := range resource.Named("events").About().Filters {
+		if at := times[filter.Name]; at != nil {
+			command.TimeFlag(cmd.Flags(), at, filter.Name, filter.Usage)
+			continue
+		}
+		if filter.Name == "status" {
+			filter.Usage = status
+		}
+		filterFlag(cmd, filter, values[filter.Name])
 	}
-	command.OneOfFlag(cmd, &f.Status, "status", status, words...)
-	cmd.Flags().StringVar(&f.ReasonCode, "reason-code", "",
-		"only events with this reason `code`, such as type_ignored")
-	cmd.Flags().StringVar(&f.Source, "source", "", "only events of this source")
-	cmd.Flags().StringVar(&f.Type, "type", "", "only events of this type")
-	cmd.Flags().StringVar(&f.Object, "object", "", "only events about this object of the provider: an invoice (also by number), a subscription, a customer, ...")
-	cmd.Flags().StringVar(&f.Account, "account", "", "only events of this account")
-	command.TimeFlag(cmd.Flags(), &f.Since, "since", "only events received since "+command.SinceUsage)
-	command.TimeFlag(cmd.Flags(), &f.Until, "until", "only events received before this `time`")
 }
 
-func taskFilterFlags(cmd *cobra.Command, f *account.TaskFilter) {
-	cmd.Flags().StringVar(&f.About, "about", "", "only tasks about the price or connected account with this `ID`")
-	cmd.Flags().StringVar(&f.Account, "account", "", "only tasks of this account")
+// taskFilter adds the filters of the list of tasks that the verb has no flags for.
+func taskFilter(cmd *cobra.Command, f *account.TaskFilter) {
+	values := map[string]*string{"about": &f.About, "account": &f.Account}
+	for _, filter := range resource.Named("tasks").About().Filters {
+		if value := values[filter.Name]; value != nil {
+			filterFlag(cmd, filter, value)
+		}
+	}
 }
 
 // manyFlags adds the filter flags to the command of a verb that supports many events or tasks.
@@ -70,7 +77,7 @@ func manyFlags(cmd *cobra.Command, v decide.Verb, d *decision) *many {
 	m := &many{verb: v}
 	switch {
 	case v.ManyTasks:
-		taskFilterFlags(cmd, &m.tasks)
+		taskFilter(cmd, &m.tasks)
 		d.manyFlags(cmd, 20, "the highest number of tasks per second")
 	case len(v.Many) > 0:
 		eventFilter(cmd, &m.events, "instead of ID: all events with this `status` that match the other filters")

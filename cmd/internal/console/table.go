@@ -124,7 +124,8 @@ func pairs(rows output.Table) (cells [][2]cell) {
 				value = c
 				break
 			}
-			if c.Short = true; i > 0 {
+			c.Short = true
+			if i > 0 {
 				value.Parts = append(value.Parts, cell{Text: " "})
 			}
 			value.Parts = append(value.Parts, c)
