@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,6 +39,36 @@ func TestAlerts_RunbooksExist(t *testing.T) {
 			page := cmp.Or(a.Runbook, k.Runbook) + ".md"
 			if _, err := os.Stat(filepath.Join("../../../docs/operations", page)); err != nil {
 				t.Errorf("%s: %v", a.Name, err)
+			}
+		}
+	}
+}
+
+// The tests of promtool expect the texts of the rules. promtool is not installed everywhere, so this test finds outdated
+// texts without it. A summary can contain values, so only the cost and the runbook are compared.
+func TestAlerts_PromtoolExpectsTheirTexts(t *testing.T) {
+	t.Parallel()
+	current := map[string]bool{}
+	for _, k := range condition.Table() {
+		for _, a := range k.Alerts {
+			current["cost: "+strconv.Quote(a.Cost)] = true
+			current["runbook: docs/operations/"+cmp.Or(a.Runbook, k.Runbook)+".md"] = true
+		}
+	}
+	files, err := filepath.Glob("../../../deploy/alerts/testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			line = strings.TrimSpace(line)
+			expects := strings.HasPrefix(line, "cost: ") || strings.HasPrefix(line, "runbook: ")
+			if expects && !current[line] {
+				t.Errorf("%s:%d expects a text that no alert has: %s", filepath.Base(file), n+1, line)
 			}
 		}
 	}
