@@ -325,12 +325,13 @@ func TestInsert_UnsignedID_SameBytes_Parked(t *testing.T) {
 	}
 }
 
+// An insert that waits for a lock fails at the timeout of the store, and not when the lock is released.
 func TestInsert_Lock_FailsInTime(t *testing.T) {
 	t.Parallel()
-	pool := schematest.New(t)
+	patient, pool := setup(t)
 	s := receipt.NewStore(pool, receipt.Options{Timeout: 200 * time.Millisecond})
 	defer s.Close()
-	mustInsert(t, s, delivery(event("before")))
+	mustInsert(t, patient, delivery(event("before")))
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -338,25 +339,19 @@ func TestInsert_Lock_FailsInTime(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `lock table receipts in access exclusive mode`); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			if _, err := s.Insert(ctx, delivery(event(fmt.Sprint("during-", i)))); err == nil {
+			if _, err := s.Insert(t.Context(), delivery(event(fmt.Sprint("during-", i)))); err == nil {
 				t.Error("an insert into a locked table succeeded")
 			}
 		})
 	}
-	wg.Wait()
-	if took := time.Since(begin); took > time.Second {
-		t.Errorf("failed after %s, want under 1 s", took)
-	}
+	wg.Wait() // the lock is still held: without a timeout this never returns
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustInsert(t, s, delivery(event("after")))
+	mustInsert(t, patient, delivery(event("after")))
 }
 
 func TestReady(t *testing.T) {

@@ -81,10 +81,11 @@ func (p *Player) Play(ctx context.Context, l Laid, tell func(Moment)) error {
 			return err
 		}
 		seen.tell(step.Events)
-		if err := p.settled(ctx, seen, step.At); err != nil {
+		settled, err := p.settled(ctx, seen, step.At)
+		if err != nil {
 			return err
 		}
-		m, err := seen.observe(ctx, p.Pool, step)
+		m, err := seen.observe(ctx, p.Pool, step, settled)
 		if err != nil {
 			return err
 		}
@@ -139,8 +140,8 @@ func (p *Player) send(ctx context.Context, events []forge.Event, atOnce int) err
 }
 
 // settled waits until pawl has processed the delivered events and all actions that are due by a time. It waits no
-// longer than Patience; the next observation then shows the missing results.
-func (p *Player) settled(ctx context.Context, s *sight, by time.Time) error {
+// longer than Patience, and then returns false; the next observation then shows the unfinished work.
+func (p *Player) settled(ctx context.Context, s *sight, by time.Time) (bool, error) {
 	patience := time.NewTimer(p.Patience)
 	defer patience.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -148,14 +149,14 @@ func (p *Player) settled(ctx context.Context, s *sight, by time.Time) error {
 	for {
 		open, err := s.open(ctx, p.Pool, by)
 		if err != nil || open == 0 {
-			return err
+			return err == nil, err
 		}
 		select {
 		case <-tick.C:
 		case <-patience.C:
-			return nil
+			return false, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

@@ -24,9 +24,12 @@ select (select count(*) from unnest($1::text[]) e
      + (select count(*) from receipts r join outbox o on o.receipt_id = r.id
          where r.event_id = any($1) and r.mode = $2 and o.published_at is null)`
 
+// parkedSQL omits running events if the step has settled: a scheduled action of a later day runs under the receipt of
+// its event, and may begin before the observation.
 const parkedSQL = `
 select type || ' (' || event_id || ') is ' || status || case when reason <> '' then ': ' || reason else '' end
-  from receipts where event_id = any($1) and mode = $2 and status not in ('processed', 'compensated', 'ignored') order by event_id`
+  from receipts where event_id = any($1) and mode = $2 and status not in ('processed', 'compensated', 'ignored')
+   and not ($3 and status in ('received', 'processing', 'retrying')) order by event_id`
 
 // effectsSQL leaves out the effects that apply facts, because they change only the database.
 const effectsSQL = `
@@ -73,8 +76,8 @@ func (s *sight) open(ctx context.Context, db *pgxpool.Pool, by time.Time) (open 
 	return open, err
 }
 
-// observe returns the state after a step.
-func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (Moment, error) {
+// observe returns the state after a step. settled is false if the step has unfinished work.
+func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep, settled bool) (Moment, error) {
 	m := Moment{Day: step.Day, What: step.What, Events: []Told{}, Effects: []Effect{}, News: []string{},
 		Tasks: []string{}}
 	for _, e := range step.Events {
@@ -97,7 +100,7 @@ func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep) (M
 	if err := s.told(ctx, db, &m); err != nil {
 		return m, err
 	}
-	rows, _ = db.Query(ctx, parkedSQL, s.events, s.mode)
+	rows, _ = db.Query(ctx, parkedSQL, s.events, s.mode, settled)
 	parked, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return m, fmt.Errorf("read what is parked: %w", err)

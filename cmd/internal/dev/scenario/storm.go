@@ -128,7 +128,8 @@ func (p *Player) Storm(ctx context.Context, l Laid, w Weather) (Deliveries, erro
 	if err := until(ctx, l.Until()); err != nil {
 		return count, err
 	}
-	return count, p.settled(ctx, seen, l.Until())
+	_, err := p.settled(ctx, seen, l.Until())
+	return count, err
 }
 
 // happen waits for the time of a step and records its events at the sandbox's Stripe API.
