@@ -1,0 +1,284 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+)
+
+// expression is a compiled CEL expression.
+type expression struct {
+	path    string
+	checked *cel.Ast
+	program cel.Program
+	// exact is set for a key, which must not contain a floating-point number.
+	exact bool
+}
+
+// scope lists the variables of an expression.
+type scope string
+
+// The variables of an expression depend on when pawl evaluates it.
+const (
+	ofEvent  scope = "event meta"
+	ofStep   scope = "event meta steps"
+	ofUndo   scope = "event meta steps output"
+	ofAnswer scope = "status body"
+)
+
+// maxLoops is the maximum nesting of loops (map, filter, all, exists) in an expression.
+const maxLoops = 2
+
+type environmentKey struct {
+	variables scope
+	exact     bool
+}
+
+var (
+	environmentsLock sync.Mutex
+	environments     = map[environmentKey]*cel.Env{}
+)
+
+// environment returns the CEL environment of a scope.
+func environment(variables scope, exact bool) *cel.Env {
+	environmentsLock.Lock()
+	defer environmentsLock.Unlock()
+	key := environmentKey{variables, exact}
+	if env := environments[key]; env != nil {
+		return env
+	}
+	registry, err := types.NewRegistry()
+	if err != nil {
+		panic("flow: " + err.Error()) // no type is registered that could fail
+	}
+	options := []cel.EnvOption{
+		cel.CustomTypeProvider(registry), cel.CustomTypeAdapter(adapter{registry, exact}),
+		cel.OptionalTypes(), ext.Strings(),
+		cel.ParserExpressionSizeLimit(MaxExpression),
+		cel.ASTValidators(cel.ValidateComprehensionNestingLimit(maxLoops), cel.ValidateRegexLiterals(),
+			cel.ValidateTimestampLiterals(), cel.ValidateDurationLiterals()),
+		cel.Function("decimal",
+			cel.Overload("decimal_text", []*cel.Type{cel.StringType}, cel.DoubleType, cel.UnaryBinding(decimal)),
+			cel.Overload("decimal_int", []*cel.Type{cel.IntType}, cel.DoubleType, cel.UnaryBinding(decimal)),
+			cel.Overload("decimal_double", []*cel.Type{cel.DoubleType}, cel.DoubleType, cel.UnaryBinding(decimal))),
+	}
+	for name := range strings.FieldsSeq(string(variables)) {
+		of := cel.DynType
+		switch name {
+		case "status":
+			of = cel.IntType
+		case "meta":
+			of = cel.MapType(cel.StringType, cel.StringType)
+		}
+		options = append(options, cel.Variable(name, of))
+	}
+	env, err := cel.NewEnv(options...)
+	if err != nil {
+		panic("flow: " + err.Error()) // the options are constants
+	}
+	environments[key] = env
+	return env
+}
+
+var amount = regexp.MustCompile(`^-?[0-9]{1,15}(\.[0-9]{1,15})?$`)
+
+// decimal converts an amount, such as "12.50", to a number that can be compared.
+func decimal(v ref.Val) ref.Val {
+	switch v := v.(type) {
+	case types.String:
+		if !amount.MatchString(string(v)) {
+			return types.NewErr("decimal: the text is not an amount such as 12.50")
+		}
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil {
+			return types.NewErr("decimal: %s", err)
+		}
+		return types.Double(f)
+	case types.Int:
+		return types.Double(v)
+	}
+	return v
+}
+
+// compile compiles an expression. A fault has the position inside the expression.
+func compile(path, source string, variables scope, exact bool) (*expression, []Fault) {
+	if len(source) > MaxExpression {
+		return nil, []Fault{{Path: path, Problem: fmt.Sprintf("is longer than %d bytes", MaxExpression),
+			Fix: "write a shorter expression"}}
+	}
+	env := environment(variables, exact)
+	checked, issues := env.Compile(source)
+	if issues.Err() != nil {
+		var faults []Fault
+		for _, e := range issues.Errors() {
+			faults = append(faults, Fault{Path: path, Line: e.Location.Line(), Column: e.Location.Column() + 1,
+				Problem: e.Message, Fix: "correct the CEL expression; it has the variables " +
+					strings.Join(strings.Fields(string(variables)), ", ")})
+		}
+		return nil, faults
+	}
+	x := &expression{path: path, checked: checked, exact: exact}
+	if exact {
+		if fault := x.floats(); fault != nil {
+			return nil, []Fault{*fault}
+		}
+	}
+	var err error
+	if x.program, err = env.Program(checked, cel.CostLimit(MaxCost),
+		cel.CostTracking(prices{}), cel.CustomDecorator(sortLiterals)); err != nil {
+		return nil, []Fault{{Path: path, Problem: err.Error(), Fix: "correct the CEL expression"}}
+	}
+	return x, nil
+}
+
+// prices computes the cost of function calls. CEL's own prices ignore the length of texts if their type is known only
+// at run time, as it is for every field of an event.
+type prices struct{}
+
+// CallCost returns one unit, and one for every ten bytes of the arguments and the result.
+func (prices) CallCost(_, _ string, args []ref.Val, result ref.Val) *uint64 {
+	sum := uint64(1)
+	for _, v := range append([]ref.Val{result}, args...) {
+		switch v := v.(type) {
+		case types.String:
+			sum += uint64(len(v)) / 10
+		case types.Bytes:
+			sum += uint64(len(v)) / 10
+		}
+	}
+	return &sum
+}
+
+// floats returns a fault if a part of a key is a floating-point number.
+func (x *expression) floats() (found *Fault) {
+	tree := x.checked.NativeRep()
+	for _, e := range ast.MatchDescendants(ast.NavigateAST(tree), func(e ast.NavigableExpr) bool {
+		return e.Type().Kind() == types.DoubleKind
+	}) {
+		at := tree.SourceInfo().GetStartLocation(e.ID())
+		return &Fault{Path: x.path, Line: at.Line(), Column: at.Column() + 1,
+			Problem: "a key must not contain a floating-point number, because it does not keep all digits of an ID",
+			Fix:     "use an ID that is an integer or text"}
+	}
+	return nil
+}
+
+// has reports the result type: whether the expression can have one of these types.
+func (x *expression) has(kinds ...types.Kind) bool {
+	return slices.Contains(append(kinds, types.DynKind), x.checked.OutputType().Kind())
+}
+
+// Error is a failed evaluation. It names the field of the definition, and the path of a missing field in the event. It
+// contains no value of the event.
+type Error struct {
+	// Flow is the name of the flow, and Field the field of its definition: "steps.reserve.body".
+	Flow, Field string
+	// Missing is the path of the missing field, such as "event.customer.id", or "".
+	Missing string
+	Problem string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("flow %s, %s: %s", e.Flow, e.Field, e.Problem)
+}
+
+// evaluate returns the value of the expression.
+func (x *expression) evaluate(variables map[string]any) (ref.Val, error) {
+	v, _, err := x.program.Eval(variables)
+	if err == nil {
+		if o, ok := v.(*types.Optional); ok {
+			if !o.HasValue() {
+				return nil, &Error{Field: x.path, Problem: "the optional value is absent: add .orValue(…)"}
+			}
+			v = o.GetValue()
+		}
+		return v, nil
+	}
+	failed := &Error{Field: x.path, Problem: err.Error()}
+	if key, missing := strings.CutPrefix(err.Error(), "no such key: "); missing {
+		failed.Missing = x.missing(key, variables)
+		failed.Problem = failed.Missing + " is missing; use has() or ? if it is optional"
+	}
+	if strings.Contains(err.Error(), "cost limit exceeded") {
+		failed.Problem = fmt.Sprintf("the evaluation exceeds the cost limit of %d", MaxCost)
+	}
+	return nil, failed
+}
+
+// missing returns the path of the field with the name key that the evaluation did not find.
+func (x *expression) missing(key string, variables map[string]any) string {
+	found := key
+	for _, e := range ast.MatchDescendants(ast.NavigateAST(x.checked.NativeRep()), func(e ast.NavigableExpr) bool {
+		return e.Kind() == ast.SelectKind && !e.AsSelect().IsTestOnly() && e.AsSelect().FieldName() == key
+	}) {
+		path := selected(e)
+		if path == nil {
+			continue
+		}
+		if !present(variables, path) {
+			return strings.Join(path, ".")
+		}
+		found = strings.Join(path, ".")
+	}
+	return found
+}
+
+// selected returns the names of a chain of selections: event.customer.id. It returns nil for any other expression.
+func selected(e ast.Expr) []string {
+	switch e.Kind() {
+	case ast.IdentKind:
+		return []string{e.AsIdent()}
+	case ast.SelectKind:
+		if chain := selected(e.AsSelect().Operand()); chain != nil {
+			return append(chain, e.AsSelect().FieldName())
+		}
+	}
+	return nil
+}
+
+// present reports whether the variables contain a value at path.
+func present(variables map[string]any, path []string) bool {
+	var at any = variables
+	for _, name := range path {
+		switch m := at.(type) {
+		case map[string]any:
+			v, ok := m[name]
+			if !ok {
+				return false
+			}
+			at = v
+		case map[string]string:
+			v, ok := m[name]
+			if !ok {
+				return false
+			}
+			at = v
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+var errNotText = errors.New("the value is not text, a whole number or a truth value")
+
+// scalar returns a value as text.
+func scalar(v ref.Val) (string, error) {
+	switch v := v.(type) {
+	case types.String:
+		return string(v), nil
+	case types.Int, types.Uint, types.Bool:
+		return fmt.Sprint(v.Value()), nil
+	}
+	return "", errNotText
+}

@@ -1,0 +1,394 @@
+package flow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/common/types"
+)
+
+// Meta describes an event. Expressions read it as the variable meta, with these names in lower case.
+type Meta struct {
+	ID, Type, Provider, Source, Account, Mode, Object string
+}
+
+// Event is the input of a flow.
+type Event struct {
+	meta       map[string]string
+	body       any
+	receivedAt time.Time
+}
+
+// NewEvent decodes the payload of an event.
+func NewEvent(m Meta, payload []byte, receivedAt time.Time) (*Event, error) {
+	body, err := decodeJSON(payload)
+	if err != nil {
+		return nil, fmt.Errorf("the payload cannot be read by a flow: %w", err)
+	}
+	return &Event{body: body, receivedAt: receivedAt, meta: map[string]string{
+		"id": m.ID, "type": m.Type, "provider": m.Provider, "source": m.Source, "account": m.Account, "mode": m.Mode,
+		"object": m.Object,
+	}}, nil
+}
+
+// Output holds the values that a step read from the answer of its sink, by name. Missing holds the reason why a value
+// could not be read.
+type Output struct {
+	Values  map[string]any    `json:"values,omitempty"`
+	Missing map[string]string `json:"missing,omitempty"`
+}
+
+// UnmarshalJSON keeps all digits of whole numbers.
+func (o *Output) UnmarshalJSON(text []byte) error {
+	var raw struct {
+		Values  json.RawMessage
+		Missing map[string]string
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	*o = Output{Missing: raw.Missing}
+	if raw.Values == nil {
+		return nil
+	}
+	v, err := decodeJSON(raw.Values)
+	o.Values, _ = v.(map[string]any)
+	return err
+}
+
+// Plan is the result of a flow for one event. It contains no payload.
+type Plan struct {
+	// Wanted is false if the condition of the flow is false.
+	Wanted  bool
+	Account string
+	// Steps are in an order in which each step follows the steps of its After.
+	Steps []Planned
+}
+
+// Planned is a step that the event causes.
+type Planned struct {
+	Name string
+	// Sink is "" for a task.
+	Sink string
+	// Key identifies the business object.
+	Key string
+	// After lists planned steps.
+	After []string
+	// Undo is set if the step can be compensated.
+	Undo bool
+	// Hash is the hash of the request if it depends on the event alone. It is "" for any other request and for a task.
+	Hash string
+}
+
+// Request is a request to a sink.
+type Request struct {
+	Sink, Method, Path string
+	Body               []byte
+	Refusals           []int
+}
+
+// Hash returns the hash of the request.
+func (r Request) Hash() string {
+	sum := sha256.Sum256([]byte(r.Sink + "\x00" + r.Method + "\x00" + r.Path + "\x00" + string(r.Body)))
+	return hex.EncodeToString(sum[:8])
+}
+
+// named adds the name of the flow to an error.
+func (f *Flow) named(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.Flow = f.Name
+	}
+	return err
+}
+
+// Plan evaluates everything that depends on the event alone. An error is an [*Error] and contains no value of the
+// event.
+func (f *Flow) Plan(e *Event) (Plan, error) {
+	p, err := f.plan(e)
+	return p, f.named(err)
+}
+
+func (f *Flow) plan(e *Event) (p Plan, err error) {
+	variables := map[string]any{"event": e.body, "meta": e.meta}
+	if p.Wanted, err = holds(f.when, variables); err != nil || !p.Wanted {
+		return p, err
+	}
+	if p.Account, err = f.accountOf(variables); err != nil {
+		return p, err
+	}
+	planned := map[string]bool{}
+	for _, s := range f.steps {
+		wanted, err := holds(s.when, variables)
+		if err != nil {
+			return p, err
+		}
+		if !wanted {
+			continue
+		}
+		planned[s.name] = true
+		next := Planned{Name: s.name, Undo: s.undo != nil || s.title != nil}
+		for _, o := range f.after(s) {
+			if planned[o] {
+				next.After = append(next.After, o)
+			}
+		}
+		if next.Key, err = keyOf(s.key, variables); err != nil {
+			return p, err
+		}
+		if s.request == nil {
+			if _, err := s.titleOf(variables); err != nil {
+				return p, err
+			}
+		} else if next.Sink = s.request.Sink; !s.request.waits {
+			r, err := s.request.fill(variables)
+			if err != nil {
+				return p, err
+			}
+			next.Hash = r.Hash()
+		}
+		p.Steps = append(p.Steps, next)
+	}
+	return p, nil
+}
+
+// after returns the steps that must be settled before s, directly or indirectly: a step between them may be left out.
+func (f *Flow) after(s *step) []string { return (&compiler{d: f.Definition}).before(s.name) }
+
+func (f *Flow) accountOf(variables map[string]any) (string, error) {
+	if f.account == nil {
+		return "", nil
+	}
+	return keyOf(f.account, variables)
+}
+
+// AccountOf returns the account of the event, or "".
+func (f *Flow) AccountOf(e *Event) (string, error) {
+	account, err := f.accountOf(map[string]any{"event": e.body, "meta": e.meta})
+	return account, f.named(err)
+}
+
+// holds evaluates a condition. A missing condition is true.
+func holds(x *expression, variables map[string]any) (bool, error) {
+	if x == nil {
+		return true, nil
+	}
+	v, err := x.evaluate(variables)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, &Error{Field: x.path, Problem: "the value is not true or false"}
+	}
+	return bool(b), nil
+}
+
+// keyOf evaluates a key: text that identifies an object.
+func keyOf(x *expression, variables map[string]any) (string, error) {
+	v, err := x.evaluate(variables)
+	if err != nil {
+		return "", err
+	}
+	key, err := scalar(v)
+	switch {
+	case err != nil || v.Type() == types.BoolType:
+		return "", &Error{Field: x.path, Problem: "the value is not text or a whole number"}
+	case strings.TrimSpace(key) == "":
+		return "", &Error{Field: x.path, Problem: "the value is empty"}
+	case len(key) > MaxKey:
+		return "", &Error{Field: x.path, Problem: fmt.Sprintf("the value is longer than %d bytes", MaxKey)}
+	case strings.ContainsRune(key, 0):
+		return "", &Error{Field: x.path, Problem: "the value contains NUL"}
+	}
+	return key, nil
+}
+
+// Request returns the request of a step. outputs holds the outputs of the steps before it, by name.
+func (f *Flow) Request(e *Event, name string, outputs map[string]Output) (Request, error) {
+	s := f.find(name)
+	if s == nil || s.request == nil {
+		return Request{}, fmt.Errorf("flow %s has no step %q with a request", f.Name, name)
+	}
+	r, err := s.request.fill(f.variables(e, outputs))
+	r.Refusals = s.Refusals
+	return r, f.named(s.explained(err, outputs))
+}
+
+// Undo returns the request that compensates a step. output is the output of the step itself.
+func (f *Flow) Undo(e *Event, name string, outputs map[string]Output, output Output) (Request, error) {
+	s := f.find(name)
+	if s == nil || s.undo == nil {
+		return Request{}, fmt.Errorf("flow %s has no step %q with an undo", f.Name, name)
+	}
+	variables := f.variables(e, outputs)
+	variables["output"] = values(output)
+	r, err := s.undo.fill(variables)
+	return r, f.named(err)
+}
+
+// explained adds the reason why an output is missing.
+func (s *step) explained(err error, outputs map[string]Output) error {
+	failed, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	name, found := strings.CutPrefix(failed.Missing, "steps.")
+	if !found {
+		return err
+	}
+	of, field, _ := strings.Cut(name, ".")
+	switch why := outputs[of].Missing[field]; {
+	case why != "":
+		failed.Problem = failed.Missing + " is missing: " + why
+	case outputs[of].Values == nil:
+		failed.Problem = failed.Missing + " is missing: the step " + of + " has no output; it was skipped or left out"
+	}
+	return failed
+}
+
+func (f *Flow) variables(e *Event, outputs map[string]Output) map[string]any {
+	steps := map[string]any{}
+	for name, o := range outputs {
+		steps[name] = values(o)
+	}
+	return map[string]any{"event": e.body, "meta": e.meta, "steps": steps}
+}
+
+func values(o Output) map[string]any {
+	if o.Values == nil {
+		return map[string]any{}
+	}
+	return o.Values
+}
+
+func (r *request) fill(variables map[string]any) (filled Request, err error) {
+	filled = Request{Sink: r.Sink, Method: r.Method}
+	if filled.Path, err = r.to.fill(variables, true); err != nil || r.body == nil {
+		return filled, err
+	}
+	v, err := r.body.evaluate(variables)
+	if err != nil {
+		return filled, err
+	}
+	if filled.Body, err = encodeJSON(v, MaxBody); err != nil {
+		return filled, &Error{Field: r.body.path, Problem: err.Error()}
+	}
+	return filled, nil
+}
+
+// Read evaluates the output of a step on the answer of its sink. It never fails, because the effect has happened: a
+// value that cannot be read is missing.
+func (f *Flow) Read(name string, status int, answer []byte) (o Output) {
+	s := f.find(name)
+	if s == nil || len(s.output) == 0 {
+		return o
+	}
+	o = Output{Values: map[string]any{}, Missing: map[string]string{}}
+	body, unreadable := decodeJSON(answer)
+	for field, x := range s.output {
+		v, err := read(x, map[string]any{"status": int64(status), "body": body})
+		switch {
+		case err == nil:
+			o.Values[field] = v
+		case unreadable != nil:
+			o.Missing[field] = "the answer of the sink is not JSON"
+		default:
+			o.Missing[field] = f.named(err).Error()
+		}
+	}
+	return o
+}
+
+// read returns a scalar of an answer.
+func read(x *expression, variables map[string]any) (any, error) {
+	v, err := x.evaluate(variables)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case types.Bool:
+		return bool(v), nil
+	case types.Int:
+		return int64(v), nil
+	case types.String:
+		if len(v) <= MaxScalar && !strings.ContainsRune(string(v), 0) {
+			return string(v), nil
+		}
+		return nil, &Error{Field: x.path, Problem: fmt.Sprintf("the text is longer than %d bytes or contains NUL",
+			MaxScalar)}
+	}
+	return nil, &Error{Field: x.path, Problem: errNotText.Error()}
+}
+
+// PlannedTask is a task for a person.
+type PlannedTask struct {
+	Title string
+	// Due is the deadline, or the zero time.
+	Due time.Time
+}
+
+// Task returns the task of a step.
+func (f *Flow) Task(e *Event, name string) (t PlannedTask, err error) {
+	s := f.find(name)
+	if s == nil || s.title == nil {
+		return t, fmt.Errorf("flow %s has no step %q with a task", f.Name, name)
+	}
+	if s.Task.Due > 0 {
+		t.Due = e.receivedAt.Add(s.Task.Due)
+	}
+	t.Title, err = s.titleOf(map[string]any{"event": e.body, "meta": e.meta})
+	return t, f.named(err)
+}
+
+func (s *step) titleOf(variables map[string]any) (string, error) {
+	title, err := s.title.fill(variables, false)
+	if err == nil && (len(title) > maxTitle || strings.ContainsRune(title, 0)) {
+		err = &Error{Field: s.title.path, Problem: fmt.Sprintf("the title is longer than %d bytes or contains NUL",
+			maxTitle)}
+	}
+	return title, err
+}
+
+func (f *Flow) find(name string) *step {
+	for _, s := range f.steps {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Sinks returns the names of the sinks that the flow uses.
+func (d Definition) Sinks() map[string][]string {
+	used := map[string][]string{}
+	for name, s := range d.Steps {
+		if s.HTTP != nil {
+			used[s.HTTP.Sink] = append(used[s.HTTP.Sink], "steps."+name+".http.sink")
+		}
+		if s.Undo != nil && s.Undo.HTTP != nil {
+			used[s.Undo.HTTP.Sink] = append(used[s.Undo.HTTP.Sink], "steps."+name+".undo.http.sink")
+		}
+	}
+	return used
+}
+
+// Handles reports whether the flow handles a type of a source's provider.
+func (d Definition) Handles(provider, source, eventType string) bool {
+	if d.On.Source != "" && d.On.Source != source || d.On.Provider != "" && d.On.Provider != provider {
+		return false
+	}
+	if len(d.On.Types) == 0 {
+		return true
+	}
+	for _, t := range d.On.Types {
+		if t == eventType {
+			return true
+		}
+	}
+	return false
+}
