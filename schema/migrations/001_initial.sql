@@ -1029,3 +1029,13 @@ create table console_requests (
 );
 create index console_requests_waiting on console_requests (at) where taken_at is null;
 create index console_requests_at on console_requests (at);
+
+-- Versions of the flows in the configuration, by the hash of their content. A run and its retries keep the version with
+-- which the run began.
+create table flow_versions (
+    hash    text        primary key,
+    name    text        not null,
+    -- body is the version as JSON: the name and the definition. It contains no secret.
+    body    bytea       not null,
+    made_at timestamptz not null default now()
+);
