@@ -29,7 +29,8 @@ func cleanUp(t *testing.T) string {
 	return "delete from receipt_bodies b " + strings.Replace(sql, "90 days", "0 days", 1)
 }
 
-// Deleting old payloads does not prevent an e-mail: the end of a subscription a year later still sends one.
+// Deleting old payloads does not prevent later e-mails: if a subscription ends a year later, pawl still sends the
+// e-mail about its end.
 func TestCleanUpOfBodies_ThenAnEnd_CustomerIsTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

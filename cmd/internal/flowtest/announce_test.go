@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// Announce publishes the state from before effects were switched on, and provisions it if requested. It books nothing
-// and sends no e-mail. Later events are published after it, with a greater version.
+// `pawl accounts announce` publishes the state from before effects were switched on. On request, it also provisions
+// the workspaces. It books nothing and sends no e-mail. Later events are published after it, with a greater version.
 func TestAnnounce_WhatWasBefore_ToldAndProvisioned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -85,7 +85,7 @@ func faults(list ...string) func(*rig, forge.Event) {
 	return func(r *rig, _ forge.Event) { r.fault(list...) }
 }
 
-// sent delivers another event about the same purchase first, and waits for the end of its run.
+// sent delivers another event about the same purchase first, and waits until the run of that event has ended.
 func sent(eventType string, after time.Duration) func(*rig, forge.Event) {
 	return func(r *rig, e forge.Event) {
 		before := purchaseAt(r.T, seedOf(e), eventType, "starter", bought.Add(after))
@@ -93,8 +93,8 @@ func sent(eventType string, after time.Duration) func(*rig, forge.Event) {
 	}
 }
 
-// undecided delivers another change of the same second first. It leads from the same state to a lower plan, and is the
-// later one at Stripe.
+// undecided first delivers another change from the same second. That change starts from the same state, leads to a
+// lower plan, and happened later at Stripe.
 func undecided(r *rig, e forge.Event) {
 	other := purchaseAt(r.T, seedOf(e), e.Type, "starter", bought)
 	other = rename(r.T, other, other.ID+"_other")
@@ -107,7 +107,7 @@ func seedOf(e forge.Event) string {
 	return strings.TrimSuffix(strings.TrimPrefix(e.ID, "evt_"), "_second")
 }
 
-// unreadable removes the currency from an invoice.
+// unreadable removes the currency from an invoice, so that pawl cannot parse the invoice.
 func unreadable(t *testing.T, e forge.Event) forge.Event {
 	return change(t, e, func(body map[string]any) {
 		delete(body["data"].(map[string]any)["object"].(map[string]any), "currency")
@@ -148,8 +148,8 @@ var branches = []branch{
 		done: map[string]int{"workspaces": 2, "finance": 0, "email": 2, "events": 4},
 	},
 	{
-		// An expired token is not about the customer: nothing is compensated, and the run waits until the token is
-		// replaced.
+		// An expired token is not the fault of the customer: pawl compensates nothing, and the run waits until the
+		// token is replaced.
 		name: "token-expired", plan: "starter", prepare: faults(tokenExpired), outcome: "processed", effects: healthy(), done: once(nil),
 	},
 	{
@@ -193,7 +193,8 @@ var branches = []branch{
 	},
 	{
 		name: "uncertain-mail-resend", plan: "starter", prepare: faults(tooLate), parks: receipt.NeedsReview, reason: "effect_uncertain: receipt-email is uncertain",
-		decide: workflows.UpdateResend, effect: "receipt-email", outcome: "processed", effects: healthy(), done: once(map[string]int{"email": 2}), // a person requested it
+		// a person requested it
+		decide: workflows.UpdateResend, effect: "receipt-email", outcome: "processed", effects: healthy(), done: once(map[string]int{"email": 2}),
 	},
 	{
 		name: "uncertain-mail-done", plan: "starter", prepare: faults(tooLate), parks: receipt.NeedsReview, reason: "effect_uncertain: receipt-email is uncertain",
@@ -214,7 +215,7 @@ var branches = []branch{
 		prepare: func(r *rig, e forge.Event) {
 			r.result(r.receive(rename(r.T, purchaseAt(r.T, seedOf(e), "invoice.paid", "starter", bought.Add(-time.Hour)), e.ID+"_paid")), "")
 		},
-		// The event arrives months late, so the time to keep the workspace is over.
+		// The event arrives months late, so the retention of the workspace is over.
 		effects: map[string]string{"apply-facts": "done", "provision-workspace": "done", "subscription-ended-notice": "done", "release-task": "done"},
 		done:    map[string]int{"workspaces": 2, "finance": 1, "email": 2, "events": 5},
 	},
@@ -235,7 +236,7 @@ var branches = []branch{
 	{name: "lines-fetched", key: true, lines: 23, plan: "enterprise", outcome: "processed", effects: healthy("fetch-object", "done", "onboarding-task", "done"), done: once(nil)},
 	{name: "lines-without-key", lines: 23, plan: "starter", outcome: "processed", effects: healthy(), done: once(nil)},
 	{
-		// The key may not read the invoice: pawl uses the lines in the event.
+		// If the API key has no permission to read the invoice, pawl uses the lines in the event.
 		name: "lines-forbidden", key: true, lines: 11, plan: "starter", prepare: faults(`{"service":"stripe","status":403}`),
 		outcome: "processed", effects: healthy("fetch-object", "skipped"), done: once(nil),
 	},
@@ -279,7 +280,7 @@ var branches = []branch{
 	{
 		flow: "PaymentFailed", name: "failed", plan: "starter", eventType: "invoice.payment_failed", outcome: "processed",
 		prepare: sent("customer.subscription.created", -time.Hour),
-		// The event arrives months late: the last reminder is also due, and is not sent.
+		// The event arrives months late, so the last reminder is also due, but it is not sent.
 		effects: map[string]string{"apply-facts": "done", "action-required-notice": "done"},
 		done:    map[string]int{"workspaces": 1, "finance": 0, "email": 1, "events": 3},
 	},
@@ -302,7 +303,8 @@ var branches = []branch{
 	},
 	{
 		flow: "TrialEnding", name: "on-trial", plan: "starter", eventType: "customer.subscription.trial_will_end", outcome: "processed",
-		prepare: func(r *rig, e forge.Event) { // the first invoice of a trial, with amount 0, contains the address for the e-mail
+		// the first invoice of a trial, with amount 0, contains the address for the e-mail
+		prepare: func(r *rig, e forge.Event) {
 			first := purchaseAt(r.T, seedOf(e), "invoice.paid", "starter", bought.Add(-time.Hour))
 			r.result(r.receive(change(r.T, rename(r.T, first, first.ID+"_first"), func(body map[string]any) {
 				object := body["data"].(map[string]any)["object"].(map[string]any)
@@ -327,8 +329,8 @@ var branches = []branch{
 	},
 }
 
-// compensation returns the effects of a paid invoice with refused provisioning. The workspace gets the target without
-// the invoice.
+// compensation returns the effects of a paid invoice if provisioning is refused. The workspace returns to the target
+// that it had without the invoice.
 var compensation = map[string]string{
 	"apply-facts": "compensated", "finance-export": "compensated", "receipt-email": "compensated", "provision-workspace": "done",
 	"withhold-grant": "done", "reverse-finance-entry": "done", "correction-notice": "done",
@@ -344,9 +346,9 @@ func with(m map[string]string, pairs ...string) map[string]string {
 	return m
 }
 
-// Every branch of every billing flow runs against a real Temporal, Postgres and sandbox. It has the expected outcome,
-// its history contains no personal data, and a reset to the first workflow task repeats no effect and has the same
-// outcome.
+// Every branch of every billing flow runs against a real Temporal, Postgres and sandbox. The test checks the outcome
+// of the branch, and that its history contains no personal data. A reset to the first workflow task must repeat no
+// effect and end with the same outcome.
 func TestFlows_EveryBranch(t *testing.T) {
 	t.Parallel()
 	for _, b := range slices.Concat(branches, moneyBranches) {
@@ -400,7 +402,7 @@ func TestFlows_EveryBranch(t *testing.T) {
 }
 
 // Two events report one payment, and both runs park on the same effect. After a person has compensated one run, a
-// decision about the other run neither executes the failed effect nor reports success.
+// decision about the second run neither executes the failed effect nor reports success.
 func TestInvoicePaid_TakenBackWhileAnotherRunIsParked(t *testing.T) {
 	t.Parallel()
 	for _, decision := range []string{workflows.UpdateRetry, workflows.UpdateSkip, workflows.UpdateCompensate} {
@@ -426,7 +428,7 @@ func TestInvoicePaid_TakenBackWhileAnotherRunIsParked(t *testing.T) {
 				t.Errorf("the second run ended %s (%s), want compensated", result.Outcome, result.Reason)
 			}
 			after := r.footprint()
-			delete(before, "audit") // the decision itself
+			delete(before, "audit") // the decision adds an audit row
 			for name := range before {
 				if !reflect.DeepEqual(before[name], after[name]) {
 					t.Errorf("%s changed %s\nfrom %v\nto   %v", decision, name, before[name], after[name])
@@ -472,14 +474,14 @@ func (r *rig) check(b branch, e forge.Event, result workflows.EventResult) {
 	if got := r.effects(e); !maps.Equal(got, b.effects) {
 		r.Errorf("effects\n got %v\nwant %v", got, b.effects)
 	}
-	r.footprint() // waits for the outbox
+	r.footprint() // the counts are final only after the outbox is empty
 	for service, n := range b.done {
 		if got := r.done(service); got != n {
 			r.Errorf("%s did %d things, want %d: %v", service, got, n, r.journal(service))
 		}
 	}
 	if b.name == "already-done" {
-		for _, effect := range result.Effects[1:] { // except its own facts
+		for _, effect := range result.Effects[1:] { // the first effect stores the facts of the event
 			if effect.State != "already_done" || effect.By == "" || effect.By == e.ID {
 				r.Errorf("effect %+v, want it done by the other event", effect)
 			}
@@ -490,7 +492,7 @@ func (r *rig) check(b branch, e forge.Event, result workflows.EventResult) {
 	}
 }
 
-// checkTakenBack checks the outside systems after a compensation.
+// checkTakenBack checks the state of the external systems after a compensation.
 func (r *rig) checkTakenBack(b branch) {
 	r.Helper()
 	if got := r.rows(`select feature from entitlements where enabled`); len(got) != 0 {
@@ -579,7 +581,8 @@ func resetTo(ctx context.Context, t *testing.T, c client.Client, workflowID stri
 	return reset.RunId
 }
 
-// A dismissal before the first effect does not apply to an effect that fails after a reset.
+// If a person dismisses a run before its first effect and the run is then reset, the dismissal does not apply to an
+// effect that fails after the reset.
 func TestReset_DecisionAboutAnotherQuestion_IsAskedAnew(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -588,7 +591,7 @@ func TestReset_DecisionAboutAnotherQuestion_IsAskedAnew(t *testing.T) {
 	r.status(e, receipt.NeedsReview)
 	r.decide(id, workflows.UpdateSkip, workflows.DecisionInput{})
 	r.result(id, "")
-	// A parser of a later version can read the payload.
+	// Simulate a later version with a parser that can read the payload.
 	whole := purchase(t, seedOf(e), "invoice.paid", "starter")
 	r.exec(`with changed as (update receipts set body_hash = sha256($1) where event_id = $2 returning id)
 		update receipt_bodies set body = $1 where receipt_id = (select id from changed)`, whole.Body, e.ID)
@@ -602,7 +605,7 @@ func TestReset_DecisionAboutAnotherQuestion_IsAskedAnew(t *testing.T) {
 	}
 }
 
-// noCanary searches the whole history, which contains payloads unencoded.
+// noCanary searches the whole history, whose payloads are not encoded.
 func noCanary(t *testing.T, history *historypb.History) {
 	t.Helper()
 	raw, err := proto.Marshal(history)

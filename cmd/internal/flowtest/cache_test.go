@@ -12,8 +12,9 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A parked run was evicted from its worker's cache by many later runs. Temporal still sends only new events to that
-// worker (temporalio/temporal#7741). The run accepts a decision with one workflow task, and no task fails.
+// Many later runs evict a parked run from its worker's cache. Temporal still sends only new events to that worker:
+// https://github.com/temporalio/temporal/issues/7741. The run still accepts a decision with one workflow task, and no
+// workflow task fails.
 //
 // The test is not parallel, because it purges the cache of all workers of this process.
 func TestDecide_RunOutOfMemory_NoTaskFails(t *testing.T) {

@@ -26,7 +26,8 @@ func (r *rig) cashOf(account string) (lines []string) {
 }
 
 // Reconcile compares the sums of the entries with Stripe's balance. It reports a missing entry and a duplicate entry
-// with the object, in the customer's currency. It does not report equal sums, and books nothing.
+// with the object, in the customer's currency. It reports no difference if the sums are equal, and it never books an
+// entry.
 func TestReconcile_Cash_MissingAndDoubledEntries(t *testing.T) {
 	t.Parallel()
 	for _, currency := range []string{"usd", "eur"} { // Stripe's balance is in dollars
@@ -39,7 +40,7 @@ func TestReconcile_Cash_MissingAndDoubledEntries(t *testing.T) {
 				e.Body = []byte(strings.ReplaceAll(string(e.Body), `"currency":"usd"`, `"currency":"`+currency+`"`))
 				e = rename(t, e, fmt.Sprint("evt_", seed, "_", n))
 				r.tell(e)
-				if eventType == "refund.updated" { // the charge shows that it was refunded
+				if eventType == "refund.updated" { // an event that shows the charge as refunded
 					charge := purchaseAt(t, seed, "charge.refunded", "starter", at.Add(time.Hour))
 					charge.Body = []byte(strings.ReplaceAll(string(charge.Body), `"currency":"usd"`, `"currency":"`+currency+`"`))
 					r.tell(rename(t, charge, "evt_"+seed+"_refunded"))
@@ -69,12 +70,12 @@ func TestReconcile_Cash_MissingAndDoubledEntries(t *testing.T) {
 	}
 }
 
-// settledOtherwiseSQL returns each entry with the settlement of another amount. Stripe's balance is in dollars.
+// settledOtherwiseSQL lists the entries whose settlement has another amount. Stripe's balance is in dollars.
 const settledOtherwiseSQL = `select concat_ws(' ', kind, object, cash, 'settled', settlement ->> 'amount', settlement_unknown) from finance_entries
  where settlement_unknown = 'not_certain' or currency = 'usd' and kind <> 'reversal' and (settlement ->> 'amount')::bigint <> cash`
 
-// sameCash checks that the entries of each story add up to the balance of the simulated Stripe, if the story has a
-// charge, and that each entry has its own settlement.
+// sameCash checks two things for each scenario with a charge: the entries add up to the balance of the simulated
+// Stripe, and each entry has its own settlement.
 func (r *rig) sameCash(all []*telling) {
 	r.Helper()
 	otherwise := r.sight([]string{settledOtherwiseSQL})

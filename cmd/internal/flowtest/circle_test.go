@@ -25,12 +25,13 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// situation is a status and reason of an event, with the commands that work there.
+// situation is a status and a reason of an event, with the commands that an operator can use in this state.
 type situation struct {
 	tune func(*config.Config)
 	// bring creates an event in this situation.
 	bring func(*testing.T, *rig) forge.Event
-	// works lists the commands that work, in the form of the list but without the event and the reason.
+	// works lists the commands that an operator can use, in the form of the list but without the event and the
+	// reason.
 	works []string
 }
 
@@ -86,8 +87,9 @@ var situations = map[string]situation{
 	"of another mode":                  {nil, kept("ignored", "mode_ignored: x"), nil},
 }
 
-// No refusal sends an operator in a circle. For each status and reason, each refused verb names the verbs that work,
-// the same as events show lists, and they do work.
+// If pawl refuses a command, the refusal names another command that works, so no refusal sends an operator in a
+// circle. For each status and reason, each refusal names the same commands as `pawl events show`, and those commands
+// succeed.
 func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 	t.Parallel()
 	for name, s := range situations {
@@ -125,7 +127,7 @@ func TestVerbs_EveryStatus_NoCircle(t *testing.T) {
 	}
 }
 
-// named returns a choice's verb.
+// named returns the name of a choice's verb.
 func named(c decide.Choice) string {
 	if c.Command[1] == "events" {
 		return c.Decision.Verb
@@ -133,7 +135,7 @@ func named(c decide.Choice) string {
 	return c.Command[1]
 }
 
-// standing returns the part of an event's state that a decision changes.
+// standing returns the part of an event's state that a decision can change.
 func (r *rig) standing(e forge.Event) string {
 	r.Helper()
 	return r.rows(`select concat_ws(' ', status, reason, rerun, (select count(*) from operator_actions where target = event_id)) from receipts where event_id = $1`, e.ID)[0]
@@ -171,7 +173,7 @@ func (r *rig) follow(c decide.Choice, e forge.Event) {
 	before := written()
 	switch {
 	case c.Command[1] != "events":
-		return // it changes nothing
+		return // this verb changes no state
 	}
 	_, err := r.ask(c.Decision.Verb, e, func(a *decide.Decision) {
 		for i, word := range c.Command {
@@ -241,7 +243,7 @@ func decided(brought func(*testing.T, *rig) forge.Event, verb string, ends recei
 	}
 }
 
-// forgotten returns a function that creates an event whose run Temporal no longer stores.
+// forgotten returns a function that creates an event with a run that Temporal has deleted.
 func forgotten(brought func(*testing.T, *rig) forge.Event) func(*testing.T, *rig) forge.Event {
 	return func(t *testing.T, r *rig) forge.Event {
 		t.Helper()
@@ -267,7 +269,7 @@ func endsInReview(t *testing.T, r *rig) forge.Event {
 	return e
 }
 
-// kept returns a function that creates an event without a run, with that status and reason.
+// kept returns a function that creates an event without a run, with the given status and reason.
 func kept(status, reason string) func(*testing.T, *rig) forge.Event {
 	return keptAs("invoice.paid", status, reason)
 }

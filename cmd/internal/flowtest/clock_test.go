@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// later moves the scheduled actions and the state that they depend on into the past by some days.
+// later moves the scheduled actions, and the state that they depend on, some days into the past.
 func (r *rig) later(days int) {
 	r.Helper()
 	back := fmt.Sprintf("interval '%d days'", days)
@@ -26,10 +26,12 @@ func (r *rig) later(days int) {
 	r.exec(`update invoices set state = jsonb_set(state, '{FailedBy,At}', to_jsonb((state->'FailedBy'->>'At')::timestamptz - ` + back + `)) where state ? 'FailedBy'`)
 	r.exec(`update invoices set state = jsonb_set(state, '{FailedAt}', to_jsonb((state->>'FailedAt')::timestamptz - ` + back + `)) where state ? 'FailedAt'`)
 	r.exec(`update subscriptions set state = jsonb_set(state, '{EndsAt}', to_jsonb((state->>'EndsAt')::timestamptz - ` + back + `)) where state ? 'EndsAt'`)
-	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back + ` where why <> 'renewal'`) // otherwise old purchases would be renewed
+	// otherwise old purchases would be renewed
+	r.exec(`update due set at = at - ` + back + `, next_at = next_at - ` + back + ` where why <> 'renewal'`)
 }
 
-// clockRun waits for the run of the scheduled action of an event's receipt, and returns its ID.
+// clockRun waits for the run that executes the scheduled action of an event's receipt, and returns the ID of that
+// run.
 func (r *rig) clockRun(e forge.Event) (workflowID string) {
 	r.Helper()
 	r.until("the clock has started a run", func() bool {
@@ -42,7 +44,7 @@ func (r *rig) clockRun(e forge.Event) (workflowID string) {
 	return workflowID
 }
 
-// keysOf returns the keys of a run's effects that only scheduled actions have.
+// keysOf returns the keys of the run's effects that only a scheduled action can cause.
 func keysOf(result workflows.EventResult) (keys []string) {
 	for _, e := range result.Effects {
 		kind, _, _ := strings.Cut(e.Key, ":")
@@ -79,7 +81,7 @@ func (r *rig) checkClock(e forge.Event, workflowID, branch string, want ...strin
 	}
 }
 
-// A planned end takes effect by a scheduled action: the workspace is suspended, and the run belongs to the receipt that
+// A scheduled action executes a planned end: pawl suspends the workspace, and the run belongs to the receipt that
 // planned the end.
 func TestAccountDue_PlannedEnd(t *testing.T) {
 	t.Parallel()
@@ -92,7 +94,7 @@ func TestAccountDue_PlannedEnd(t *testing.T) {
 		body["data"].(map[string]any)["object"].(map[string]any)["cancel_at"] = end.Unix()
 	})
 	r.result(r.receive(e), "")
-	r.footprint() // waits for the outbox
+	r.footprint() // the counts are final only after the outbox is empty
 	if got := r.rows(`select target_state from accounts`); !slices.Equal(got, []string{"active"}) {
 		t.Errorf("before the end the workspace is %q", got)
 	}
@@ -113,7 +115,8 @@ func TestAccountDue_PlannedEnd(t *testing.T) {
 	})
 }
 
-// The end of the grace period is announced some days before, and the end of access on its day.
+// An e-mail announces the end of access some days before the grace period ends, and a second e-mail confirms it on
+// the day.
 func TestAccountDue_Grace_Told(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -124,7 +127,7 @@ func TestAccountDue_Grace_Told(t *testing.T) {
 		body["data"].(map[string]any)["object"].(map[string]any)["status"] = "past_due"
 	})
 	r.result(r.receive(e), "")
-	r.footprint() // waits for the outbox
+	r.footprint() // the counts are final only after the outbox is empty
 	letters := func() []string {
 		return r.rows(`select kind || ' ' || state from effects where kind in ('access-ending-notice', 'access-ended-notice') order by done_at`)
 	}
@@ -138,15 +141,16 @@ func TestAccountDue_Grace_Told(t *testing.T) {
 	if got := r.rows(`select target_state from accounts`); !slices.Equal(got, []string{"active"}) {
 		t.Errorf("two days before the end the workspace is %q", got)
 	}
-	r.later(3) // moves it to the time of the first run, which has ended
+	r.later(3) // moves the action to the time of the first run, which has ended
 	r.until("the grace is over", func() bool { return slices.Equal(r.rows(`select target_state from accounts`), []string{"suspended"}) })
 	r.until("that is told", func() bool {
 		return slices.Equal(letters(), []string{"access-ending-notice done", "access-ended-notice done"})
 	})
 }
 
-// After a full refund that ends access, a task to release the workspace is opened when its retention is over. The task
-// is cancelled if the refund fails later. The source has no API key: the times are in the events.
+// After a full refund that ends access, a task to release the workspace opens at the end of the workspace retention.
+// The task is cancelled if the refund fails later. The source has no API key, so pawl reads the times from the
+// events.
 func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) { c.Policy.FullRefund = "end" })
@@ -204,11 +208,12 @@ func TestRefundChanged_PaidBackInFull_WorkspaceReleased(t *testing.T) {
 	}
 }
 
-// A reminder that cannot be sent parks the receipt of the failed payment. Later dunning steps wait for it, and then
-// only the newest is sent. A payment cancels the rest.
+// A reminder that cannot be sent parks the receipt of the failed payment. Later dunning steps wait for the parked
+// receipt; after it, only the newest step is sent. A payment cancels the remaining steps.
 func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { c.Policy.DunningMinInterval = 0 }) // here all reminders are due within seconds
+	// in this test all reminders are due within seconds
+	r := newRig(t, func(c *config.Config) { c.Policy.DunningMinInterval = 0 })
 	seed := branchSeed("reminded")
 	created := purchaseAt(t, seed, "customer.subscription.created", "starter", bought)
 	r.result(r.receive(rename(t, created, created.ID+"_created")), "")
@@ -247,7 +252,7 @@ func TestAccountDue_Dunning_Parks_AndGoesOn(t *testing.T) {
 	}
 }
 
-// A person puts an account on hold and releases it. The workspace follows at once without an event, and all effects
+// A person puts an account on hold and releases it. The workspace changes at once, without an event, and all effects
 // belong to a receipt of the account.
 func TestAccountDue_Hold(t *testing.T) {
 	t.Parallel()
@@ -270,7 +275,7 @@ func TestAccountDue_Hold(t *testing.T) {
 		r.clockRun(e)
 		r.status(e, receipt.Processed)
 	}
-	r.footprint() // waits for the outbox
+	r.footprint() // the counts are final only after the outbox is empty
 	if got := r.rows(`select type from outbox order by id`); !slices.Equal(got[len(got)-2:], []string{"access.changed", "access.changed"}) {
 		t.Errorf("announced %q, want that access has changed twice at the end", got)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Events of a connected account that is mapped to an account of ours belong to that account, even if they name another
-// account. Events of other connected accounts are ignored with a reason and have no effects, even if they name an
-// account of ours.
+// If a connected account is mapped to one of pawl's accounts, its events belong to that account, even if they name
+// another account. pawl ignores the events of other connected accounts, records the reason, and runs no effects, even
+// if the events name an existing account.
 func TestConnectedAccounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) { mapAccounts(c, map[string]string{"acct_9": "acme"}) })
@@ -48,7 +48,7 @@ func TestConnectedAccounts(t *testing.T) {
 	if got := r.rows(`select reason_code || substring(reason from '; .*') from receipts where event_id = $1`, evil.ID); !slices.Equal(got, []string{"account_not_mapped; 4900 minor units of USD were paid"}) {
 		t.Errorf("ignored because %q", got)
 	}
-	r.footprint() // waits for the outbox
+	r.footprint() // the counts are final only after the outbox is empty
 	for service, want := range map[string]int{"workspaces": 2, "finance": 2, "email": 2, "events": 6} {
 		if got := r.done(service); got != want {
 			t.Errorf("%s did %d things, want %d", service, got, want)
@@ -65,7 +65,7 @@ func TestConnectedAccounts(t *testing.T) {
 	if got := r.rows(`select split_part(key, ':', 4) from effects where kind <> 'account-task' group by 1`); !slices.Equal(got, []string{"acct_9"}) {
 		t.Errorf("the effects have the keys of %q", got)
 	}
-	// One task requests the account. After the account is mapped, its events run.
+	// One task asks which account the connected account belongs to. After the account is mapped, its events run.
 	later := happens("acct_evil", "acme", "customer.subscription.created", time.Minute)
 	r.status(later, receipt.Ignored)
 	asked := func(want string) {
@@ -92,9 +92,9 @@ func TestConnectedAccounts(t *testing.T) {
 	}
 }
 
-// A source has a table of connected accounts. A task requests the account of an unknown connected account. After a
-// person links it, its events run without a restart. Another link moves the connected account's state, as the preview
-// shows.
+// The source maps connected accounts in a table. An unknown connected account opens a task that asks for its account.
+// After a person links it, its events run without a restart. A second link moves the state of the connected account
+// to another account, as the preview shows.
 func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *config.Config) {
@@ -154,7 +154,7 @@ func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
 	}
 }
 
-// mapAccounts maps connected accounts to accounts of ours.
+// mapAccounts maps connected accounts to pawl's accounts.
 func mapAccounts(c *config.Config, ours map[string]string) {
 	source := c.Sources["stripe"]
 	source.Accounts.Ours = ours

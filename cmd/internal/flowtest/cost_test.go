@@ -18,17 +18,18 @@ import (
 // The cost of one event of the smallest plan without failures. Raise a number only with a reason in the commit, and
 // lower it when you can.
 const (
-	// costEvents is the number of history events: started; task scheduled, started, completed; a marker for each of
-	// load, three effects and the activation, and finish; completed.
+	// costEvents is the number of history events: started; task scheduled, started and completed; one marker each for
+	// load, the three effects, the activation and finish; completed.
 	costEvents = 11
 	// costTransitions is the number of Temporal's writes of the run's state.
 	costTransitions = 3
-	// costCommits is the number of commits in pawl's database if none is shared: receipt, start, activation, claim and
-	// outcome of three outside effects, the e-mail's mark, the end, and claiming and completing three published events
-	// at once. Concurrent effects share commits, which reduces the number to about 11.
+	// costCommits is the number of commits in pawl's database if effects share no commit. The commits are: the
+	// receipt, the start, the activation, the claim and outcome of each of three outside effects, the mark of the
+	// e-mail, the end, and claiming and completing three published events at once. Concurrent effects share commits,
+	// so the actual number is about 11.
 	costCommits = 13
-	// costReads is the number of rows that the fold reads: the event's own fact, because the customer has no other
-	// facts.
+	// costReads is the number of rows that pawl reads to compute the new state: the event's own fact, because the
+	// customer has no other facts.
 	costReads = 1
 )
 
@@ -37,22 +38,22 @@ var costRows = map[string]int{
 	"receipts insert": 1, "receipt_bodies insert": 1, "deliveries insert": 1,
 	"receipts update": 2, // started, finished
 	"runs insert":     1, "runs update": 1,
-	"effects insert": 4, "effects update": 5, // four outcomes and the e-mail's mark
+	"effects insert": 4, "effects update": 5, // four outcomes and the mark that the e-mail is being sent
 	"facts insert": 1, "event_subjects insert": 1, "grants insert": 1,
-	"due insert":      2,                       // the renewal, and the wait because only the invoice reports that the subscription is active
+	// the renewal, and a wait because no event except the invoice reports the subscription as active
+	"due insert":      2,
 	"accounts insert": 1, "accounts update": 1, // its target
 	"subscriptions insert": 1, "invoices insert": 1,
-	"invoices update":   1, // the invoice page for the customer, which is not part of the fold
+	"invoices update":   1, // the URL of the invoice page, which no billing state depends on
 	"workspaces insert": 1, "finance_entries insert": 1, "addresses insert": 1,
-	// three events of the account, of which the oldest is claimed and each is completed; and the event about the opened
-	// task
+	// three events of the account: the oldest is claimed and each is completed; and the event about the opened task
 	"outbox insert": 4, "outbox update": 6,
 }
 
 // The test is not parallel, because it would count the commits of other tests.
 func TestInvoicePaid_Cost(t *testing.T) {
 	r := newRig(t, nil)
-	// The first start may happen before the worker polls, which changes its cost.
+	// The first event may start before the worker polls, which changes its cost.
 	r.result(r.receive(purchase(t, "warm-"+uuid.NewString()[:8], "invoice.paid", "starter")), "")
 	r.footprint()
 	r.countWrites()
@@ -67,7 +68,7 @@ func TestInvoicePaid_Cost(t *testing.T) {
 		r.until("the start is recorded", func() bool {
 			return len(r.rows(`select workflow_id from receipts where event_id = $1 and status = $2 and workflow_id <> ''`, e.ID, receipt.Processed)) == 1
 		})
-		r.footprint() // also waits until the event is published
+		r.footprint() // also waits until the events are published
 		commits = append(commits, r.transactions()-before)
 		described, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
 		if err != nil {
@@ -86,27 +87,28 @@ func TestInvoicePaid_Cost(t *testing.T) {
 			}
 		}
 	}
-	// Postgres sometimes writes in the background, so the test uses the median.
+	// Postgres sometimes writes in the background, so the test compares the median.
 	slices.Sort(commits)
 	if median := commits[len(commits)/2]; median > costCommits {
 		t.Errorf("an event costs %d commits of our own (%v), want at most %d", median, commits, costCommits)
 	}
 }
 
-// costOfRenewal is the number of rows that the fold reads for each event of the second month of a new subscription,
-// with a partial refund. The rows are the facts of the event's object, and the rows of related objects: a charge
+// costOfRenewal is the number of rows that pawl reads for each event in the second month of a new subscription,
+// including a partial refund. pawl reads the facts of the event's object and the rows of related objects: a charge
 // without an invoice belongs to the account of the customer's subscription.
 var costOfRenewal = map[string]int{
 	"invoice.finalized": 5, "invoice.paid": 10, "invoice.payment_succeeded": 11, "customer.subscription.updated": 6,
 	"charge.succeeded": 3, "invoice_payment.paid": 11, "refund.created": 15, "charge.refunded": 17, "refund.updated": 20,
 }
 
-// newestInvoices is the maximum number of a subscription's invoices that its fold reads.
+// newestInvoices is the maximum number of invoices that pawl reads to compute a subscription.
 const newestInvoices = 24
 
-// The cost of a fold depends on the facts of the event's objects. A year of another subscription of the account, with
-// renewals, upgrades, refunds, disputes and orders, adds one row for each of the two objects that grant access. A year
-// of the same subscription adds its own facts and its newest invoices.
+// The cost of computing a state depends only on the facts of the event's objects. If the account has another
+// subscription with a year of renewals, upgrades, refunds, disputes and orders, pawl reads one more row for each of
+// the two objects that grant access. If the same subscription is a year old, pawl reads its additional facts and its
+// newest invoices.
 func TestRenewal_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -182,7 +184,7 @@ func TestRenewal_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	}
 }
 
-// reads returns the number of rows that folding the event reads.
+// reads returns the number of rows that pawl reads to process the event.
 func (r *rig) reads(e forge.Event) int {
 	r.Helper()
 	read := r.rows(`select result->>'Rows' from effects where kind = 'apply-facts' and event_id = $1`, e.ID)
@@ -196,10 +198,10 @@ func (r *rig) reads(e forge.Event) int {
 	return n
 }
 
-// Checks the counting itself, because a cost that is not counted is not tested.
+// Check first that the counter works.
 func TestCountWrites_SeesRows(t *testing.T) {
 	t.Parallel()
-	r := newIdleRig(t, false, nil) // a worker writes when it starts
+	r := newIdleRig(t, false, nil) // no worker, because a worker writes when it starts
 	r.countWrites()
 	r.exec(`insert into accounts (mode, id, provider) values ('live', 'a', 'stripe'), ('live', 'b', 'stripe')`)
 	r.exec(`update accounts set customer = id`)
@@ -211,7 +213,7 @@ func TestCountWrites_SeesRows(t *testing.T) {
 	}
 }
 
-// transactions returns the number of the server's transactions that have written something.
+// transactions returns the number of the server's transactions that have written to a table.
 func (r *rig) transactions() int {
 	r.Helper()
 	n, err := strconv.Atoi(r.rows(`select pg_snapshot_xmax(pg_current_snapshot())::text`)[0])
@@ -221,7 +223,7 @@ func (r *rig) transactions() int {
 	return n
 }
 
-// countWrites counts every row that is written from now on.
+// countWrites starts to count every written row.
 func (r *rig) countWrites() {
 	r.Helper()
 	r.exec(`create table noted (write text); grant insert on noted to public`)

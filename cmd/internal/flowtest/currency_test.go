@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Money in an unknown currency is booked in the provider's minor unit, and grants the purchase. One task is opened per
-// currency, unless the policy ignores unknown currencies.
+// An amount in an unknown currency is booked in the provider's minor unit, and the purchase grants access. One task
+// is opened per currency, unless the policy ignores unknown currencies.
 func TestUnknownCurrency_Booked_AskedOnce(t *testing.T) {
 	t.Parallel()
 	for unknown, want := range map[string][]string{"open_task": {"unknown_currency zzz open"}, "ignore": {}} {

@@ -22,9 +22,9 @@ import (
 	"github.com/pawlhq/pawl/workflows/schedules"
 )
 
-// A new installation starts with an API key for a Stripe account that has existed for a year. Nothing is sent for an
-// event before the first start, whether it is delivered, imported or reconciled. The first new event has its effects. A
-// release works once.
+// A new installation starts with an API key for a Stripe account that has existed for a year. pawl runs no effects
+// for an event from before the first start, whether the event is delivered, imported or reconciled. The first event
+// after the start has its effects. A withheld event can be released once.
 func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, func(c *config.Config) {
@@ -32,7 +32,7 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 		toSandbox(c)
 		c.Policy.Backfill, c.Effects.From = "auto", config.EffectsNow
 	})
-	if err := r.CheckSchema(t.Context()); err != nil { // a process does this when it starts
+	if err := r.CheckSchema(t.Context()); err != nil { // every process does this when it starts
 		t.Fatal(err)
 	}
 	now, run := time.Now().UTC().Truncate(time.Second), uuid.NewString()[:8]
@@ -63,7 +63,8 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 	if got := r.received(); got != nothing {
 		t.Errorf("after the import and the search for missing events: %s", got)
 	}
-	late := purchaseAt(t, "late-"+run, "invoice.paid", "starter", now.Add(-time.Minute)) // Stripe retries for days
+	// Stripe retries a delivery for days
+	late := purchaseAt(t, "late-"+run, "invoice.paid", "starter", now.Add(-time.Minute))
 	r.result(r.receive(late), "")
 	if got := r.received(); got != nothing {
 		t.Errorf("after an old event was delivered late: %s", got)
@@ -81,7 +82,7 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 	if err != nil || len(chosen.Events) != 4 {
 		t.Fatalf("%d events are chosen, %v; want 4", len(chosen.Events), err)
 	}
-	// The customers of the imported objects have no e-mail address at Stripe, so one e-mail remains to be sent.
+	// The customers of the imported objects have no e-mail address at Stripe, so only one e-mail remains to be sent.
 	release := &decide.NewJob{Job: job.Job{Action: event.Release.Name, Filter: map[string]string{"status": "processed"}, Rate: 50}, Chosen: chosen}
 	preview, err := jobs.PreviewAll(t.Context(), r.operatorOver(r.Pool), nil, release)
 	if err != nil || preview.Kinds["receipt-email"] != 1 || preview.Kinds["finance-export"] != 4 || preview.Refused != 0 {

@@ -36,7 +36,7 @@ func (r *rig) endpoints(all ...map[string]any) {
 	}
 }
 
-// told returns the notifications about endpoints that people would receive.
+// told returns the notifications about endpoints that operators would receive.
 func (r *rig) told() (says []string) {
 	r.Helper()
 	reader := condition.Reader{Operator: &decide.Operator{Verbs: operator.Verbs, DB: r.Pool, Temporal: r.Temporal}, Config: r.Config}
@@ -51,7 +51,7 @@ func (r *rig) told() (says []string) {
 }
 
 // Stripe disables the endpoint and enables it again. The notification contains the command that finds the missed
-// events. A key that may not read endpoints causes no failure.
+// events. An API key without permission to read endpoints causes no failure.
 func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, func(c *config.Config) { scheduled(c); c.Policy.Reconcile, c.Policy.Backfill = 0, "off" })

@@ -21,7 +21,8 @@ import (
 
 const waitsForEntry = `select reason from receipts where event_id = $1 and status = 'retrying' and reason_code = 'waiting_for_entry'`
 
-// refundOfDead returns a refund with a run that waits for the entry of its payment. The run of the payment is dead.
+// refundOfDead returns a refund whose run waits until the entry of its payment is booked. The payment is a dead
+// letter.
 func refundOfDead(t *testing.T) (r *rig, paid, refunded forge.Event, run string) {
 	t.Helper()
 	r = newRig(t, nil)
@@ -53,9 +54,9 @@ func (r *rig) booked() (kinds []string) {
 	return kinds
 }
 
-// A refund waits for the entry of its payment. The receipt, the Temporal UI and events show report the wait. The run
-// claims nothing, sends nothing and does not park. It continues at once when the payment's entry is completed in any
-// way.
+// A refund waits until the entry of its payment is booked. The receipt, the Temporal UI and events show report the
+// wait. The waiting run claims no effect, sends nothing and does not park. It continues as soon as the payment's
+// entry is completed, whether the effect succeeds or a person decides.
 func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string][]string{
@@ -102,8 +103,8 @@ func TestEntryOrder_PaymentSettled_RefundGoesOn(t *testing.T) {
 	}
 }
 
-// The finance sink never receives a refund before its payment, and receives each once, despite outages and kills.
-// PAWL_ENTRY_ORDER is the number of outages and kills.
+// The finance sink never receives a refund before its payment, and it receives each entry once, despite outages and
+// killed workers. The environment variable PAWL_ENTRY_ORDER is the number of outages and kills.
 func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	t.Parallel()
 	incidents := int(number(t, "PAWL_ENTRY_ORDER", schematest.OrLong[uint64](8, 40)))

@@ -15,19 +15,19 @@ import (
 // trouble is a fault of the sandbox, and the expected state of the event's run.
 type trouble struct {
 	service, fault string
-	// parks is the status in which the run waits; "" if the run recovers without a person.
+	// parks is the status in which the run waits for a person; "" if the run recovers without a person.
 	parks receipt.Status
 	// effect is the kind of the affected effect, and state its state while the run is parked.
 	effect, state string
 }
 
-// long is a delay longer than a rig's timeout, and short a shorter one.
+// long is a delay that exceeds a rig's timeout, and short is a delay below it.
 const (
 	long  = int(patience/time.Millisecond) + 200
 	short = 50
 )
 
-// concerned maps each service to its effect.
+// concerned maps each service to the effect that calls it.
 var concerned = map[string]string{"workspaces": "provision-workspace", "finance": "finance-export", "email": "receipt-email"}
 
 func troubles() []trouble {
@@ -57,7 +57,7 @@ func troubles() []trouble {
 	for _, status := range []int{402, 422, 451} {
 		add(receipt.NeedsReview, "finance-export", "failed", `{"service":"finance","status":%d}`, status)
 	}
-	// An expired token opens the breaker; the probe succeeds.
+	// An expired token opens the circuit breaker; the next probe succeeds.
 	for _, status := range []int{401, 403} {
 		add("", "finance-export", "done", `{"service":"finance","status":%d}`, status)
 		add("", "provision-workspace", "done", `{"service":"workspaces","status":%d}`, status)
@@ -81,8 +81,8 @@ func troubles() []trouble {
 	add("", "receipt-email", "done", `{"service":"email","smtp":"mail","mode":"drop_before_accept"}`)
 	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","mode":"drop_before_accept"}`)
 	add("", "receipt-email", "done", `{"service":"email","smtp":"rcpt","latency_ms":%d}`, long)
-	// After the final dot the outcome is unknown. A short message is sent completely before the client notices the
-	// closed connection.
+	// If the connection fails after the final dot of the message, the outcome is unknown. The client sends a short
+	// message completely before it notices the closed connection.
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","smtp":"data","mode":"drop_before_accept"}`)
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","mode":"drop_after_accept"}`)
 	add(receipt.NeedsReview, "receipt-email", "uncertain", `{"service":"email","mode":"hang_after_accept"}`)
@@ -90,8 +90,9 @@ func troubles() []trouble {
 	return all
 }
 
-// Every fault of each service. An effect with an idempotency key is applied once. An e-mail is sent at most once, and
-// becomes uncertain if the outcome is unknown. If a person must decide, the run waits, and all other effects are done.
+// The test produces every fault of each service. An effect with an idempotency key is applied once. An e-mail is sent
+// at most once, and its effect becomes uncertain if the outcome is unknown. If a person must decide, the run waits
+// until all other effects are done.
 func TestInvoicePaid_EveryFault(t *testing.T) {
 	t.Parallel()
 	all := troubles()
@@ -112,7 +113,7 @@ func TestInvoicePaid_EveryFault(t *testing.T) {
 	}
 }
 
-// meet sends an event during the fault and checks its run to the end.
+// meet sends an event while the fault is active, and checks the run until its end.
 func (r *rig) meet(tr trouble) {
 	r.fault(tr.fault)
 	seed := uuid.NewString()[:8]
@@ -134,7 +135,7 @@ func (r *rig) meet(tr trouble) {
 	if result := r.result(workflowID, ""); result.Outcome != "processed" {
 		r.Errorf("outcome %s (%s)", result.Outcome, result.Reason)
 	}
-	r.footprint() // waits for the outbox
+	r.footprint() // the counts are final only after the outbox is empty
 	state := "done"
 	if tr.state == "uncertain" {
 		state = "skipped"
@@ -150,8 +151,8 @@ func (r *rig) meet(tr trouble) {
 	}
 }
 
-// onceEach checks that each service applied its request once, except for the failed effect and for an e-mail with an
-// unknown outcome.
+// onceEach checks that each service applied its request once, except the failed effect and an e-mail with an unknown
+// outcome.
 func (r *rig) onceEach(tr trouble, state string) {
 	r.Helper()
 	for service, effect := range concerned {
@@ -173,7 +174,7 @@ func (r *rig) onceEach(tr trouble, state string) {
 	}
 }
 
-// Only a status that the sink declares as a refusal means that this customer cannot have the plan.
+// Only if the sink answers with a status that it declares as a refusal, the customer cannot have the plan.
 func TestInvoicePaid_EveryRefusalOfProvisioning_Compensates(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{402, 422, 451} {
@@ -189,7 +190,7 @@ func TestInvoicePaid_EveryRefusalOfProvisioning_Compensates(t *testing.T) {
 }
 
 // The workspace API applies a request and closes the connection, and then rejects the retry as invalid. The rejection
-// may be about the retry and not about the customer, so nothing is compensated, and the run parks for a review.
+// may be caused by the retry and not by the customer, so pawl compensates nothing, and the run parks for a review.
 func TestInvoicePaid_RefusedAfterBrokenAnswer_Parks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

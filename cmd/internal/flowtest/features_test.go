@@ -16,8 +16,9 @@ import (
 var testAndCase = regexp.MustCompile(`^(.*?Test\w+)(?:/(.+))?$`)
 
 // testdata/features.tsv lists the features of Stripe's billing API and the document that describes each. The coverage
-// of a feature is "referee KIND", a kind of event in the referee's companies; "judged [PACKAGE.]TEST[/CASE]", a test, with
-// the beginning of a text in its file; or "left out: REASON". A semicolon separates several.
+// of a feature is one of three: "referee KIND", a kind of event that the companies of TestReferee produce; "judged
+// [PACKAGE.]TEST[/CASE]", a test with the beginning of a text in its file; or "left out: REASON". Semicolons separate
+// several coverages.
 func TestFeatures_EachIsCoveredOrLeftOut(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/features.tsv")
@@ -56,7 +57,7 @@ func TestFeatures_EachIsCoveredOrLeftOut(t *testing.T) {
 	t.Logf("%d features, %d of them left out:\n%s", len(seen), len(leftOut), strings.Join(leftOut, "\n"))
 }
 
-// readTests adds the tests of some files, each with the texts in its file, and the kinds of the referee's events.
+// readTests adds the tests in some files, each with the texts of its file, and the kinds of events in TestReferee.
 func readTests(t *testing.T, pattern, prefix string, tests map[string][]string, kinds map[string]bool) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)

@@ -14,8 +14,9 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// Two changes within one second start from the same state. The state at Stripe decides. If Stripe cannot be queried,
-// the state that grants more is used, and the timeline reports it.
+// Two changes within one second start from the same state, so pawl cannot order them. pawl uses the state that
+// Stripe's API returns. If Stripe's API cannot be queried, pawl uses the state that grants more, and the timeline
+// reports it.
 func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -23,7 +24,7 @@ func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 		key    bool
 		faults []string
 		plan   string
-		// fetches is the outcome of the fetch, or "" without a fetch.
+		// fetches is the outcome of the request to Stripe, or "" if pawl sends no request.
 		fetches string
 	}{
 		{"no key", false, nil, "pro", ""},
@@ -69,7 +70,7 @@ func TestUndecided_StripeDecides_OrTheModel(t *testing.T) {
 	}
 }
 
-// A response with an older state than the known one is ignored, because it would revert the change.
+// pawl ignores a response that is older than the known state, because the response would revert a change.
 func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -80,7 +81,7 @@ func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	e := purchaseAt(t, seed, "customer.subscription.updated", "pro", now)
 	other := rename(t, purchaseAt(t, seed, "customer.subscription.updated", "starter", now), e.ID+"_other")
 	r.result(r.receive(other), "")
-	r.tell(e) // the simulated Stripe has the earlier state and one of the two changes
+	r.tell(e) // the simulated Stripe applied the earlier change and one of the two later ones
 	r.fault(`{"service":"stripe","mode":"stale"}`)
 	r.result(r.receive(e), "")
 	if got := r.rows(`select target_plan from accounts`); !slices.Equal(got, []string{"pro"}) {
@@ -91,7 +92,7 @@ func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	}
 }
 
-// All lines count. An invoice is fetched once, for any number of its events.
+// pawl counts all lines of the invoice. pawl fetches an invoice once, for any number of its events.
 func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)
@@ -117,7 +118,8 @@ func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
 	}
 }
 
-// Since basil a refund names neither a customer nor an invoice. pawl fetches the invoice that its payment has paid.
+// Since Stripe's API version basil, a refund names neither a customer nor an invoice. pawl fetches the invoice of the
+// refunded payment.
 func TestRefund_InvoiceAskedFor_Booked(t *testing.T) {
 	t.Parallel()
 	for _, key := range []bool{true, false} {
@@ -126,7 +128,8 @@ func TestRefund_InvoiceAskedFor_Booked(t *testing.T) {
 			r := newRigWith(t, key, nil)
 			seed := "refund-" + uuid.NewString()[:8]
 			paid := purchase(t, seed, "invoice.paid", "starter")
-			paying := rename(t, purchase(t, seed, "invoice_payment.paid", "starter"), paid.ID+"_payment") // never delivered
+			// never delivered
+			paying := rename(t, purchase(t, seed, "invoice_payment.paid", "starter"), paid.ID+"_payment")
 			refund := rename(t, purchase(t, seed, "refund.updated", "starter"), paid.ID+"_refund")
 			r.tell(paid, paying, refund)
 			r.result(r.receive(paid), "")
@@ -151,7 +154,8 @@ func TestRefund_InvoiceOfTheChargeAsked_BookedForIt(t *testing.T) {
 		tied bool
 	}{
 		{"Stripe knows", true},
-		{"Stripe does not", false}, // then the payment and its refund belong to the account of the customer's subscription
+		// without the connection, the payment and its refund belong to the account of the customer's subscription
+		{"Stripe does not", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +179,7 @@ func TestRefund_InvoiceOfTheChargeAsked_BookedForIt(t *testing.T) {
 			if got := r.rows(`select concat_ws(' ', kind, account, (invoice <> '')::text) from finance_entries where kind = 'refund'`); !slices.Equal(got, []string{fmt.Sprintf("refund %s %t", account, tt.tied)}) {
 				t.Errorf("booked %v, want it under %s", got, account)
 			}
-			r.footprint() // waits for the outbox
+			r.footprint() // the counts are final only after the outbox is empty
 			if got := r.rows(`select type from outbox where type like 'billing.refund.%'`); len(got) != 1 {
 				t.Errorf("published %v, want it once", got)
 			}

@@ -31,7 +31,7 @@ func (f failsOnce) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOp
 	return f.Temporal.UpdateWorkflow(ctx, o)
 }
 
-// of sets the person who decides about money.
+// of sets the policy that two people must decide about money.
 func of(name string) func(*decides.Decision) {
 	return func(d *decides.Decision) {
 		d.By = &decides.Person{Identity: decides.Identity{Issuer: decides.IssuerLocal, Subject: name}, Name: name, Roles: []role.Role{role.Admin}}
@@ -39,8 +39,9 @@ func of(name string) func(*decides.Decision) {
 	}
 }
 
-// A parked run continues after the second person has decided, even if that person's console crashes between the record
-// and the update: the same request then reaches the run. A retry needs only one person.
+// A parked run continues after the second person has decided, even if the console of that person crashes after it
+// recorded the decision and before it updated the run: a repeated request then reaches the run. A retry needs only
+// one person.
 func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -88,7 +89,8 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	}
 }
 
-// Two people are needed to assign live money. Another account is another decision.
+// Two people are needed to assign live money. A decision that assigns the payment to another account is a separate
+// decision, and needs its own confirmation.
 func TestFourEyes_Assign(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// impatiently is the retry policy of a rig's operator for Stripe's API.
+// impatiently is the retry policy for Stripe's API in tests.
 var impatiently = stripe.Patience{Tries: 3, First: time.Millisecond}
 
 func (r *rig) api() *stripe.Client {
@@ -60,8 +60,9 @@ func missing(report *sources.GapReport) (ids []string) {
 	return ids
 }
 
-// Two of many events are never delivered. They are found and stored even if Stripe is busy, and their effects run as
-// after a delivery. If they are delivered later, they are duplicates and have no effects.
+// Two of many events are never delivered. `pawl events backfill` finds and stores them even if Stripe answers with
+// rate limits, and their effects run as after a delivery. If they are delivered later, they are duplicates and have
+// no effects.
 func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -123,8 +124,8 @@ func TestGaps_NeverDelivered_FoundAndFiledOnce(t *testing.T) {
 	}
 }
 
-// An event was received if its snapshot or its thin form was delivered to any endpoint. A search at the endpoint of
-// either form finds an event that was delivered in neither form, and stores it once.
+// An event counts as received if its snapshot or its thin form was delivered to any endpoint. A backfill at either
+// endpoint finds an event that was delivered in neither form, and stores it once.
 func TestGaps_ThinEvents_EitherFormCounts(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)

@@ -42,15 +42,15 @@ type life struct {
 	trial     time.Time
 	cancels   bool
 	status    string
-	shown     map[string]any // the subscription in its last event
-	// blind is set while events omit previous_attributes.
+	shown     map[string]any // the subscription as the last event shows it
+	// blind is set while the events omit previous_attributes.
 	blind         bool
 	begun, period time.Time // the start of the subscription, and the end of its current period
 	bills         []*paidBill
 	count         int // the number of bills
 }
 
-// paidBill is a paid invoice with its refund and its dispute.
+// paidBill is a paid invoice with its refund and its dispute, if any.
 type paidBill struct {
 	seed    string
 	invoice string
@@ -63,16 +63,16 @@ type paidBill struct {
 	dispute string // its status, or ""
 }
 
-// told is an event with the facts that it proves.
+// told is an event with the facts that pawl must derive from it.
 type told struct {
 	forge.Event
 	n               int    // the position in the life
-	invoice, status string // the invoice and its status
+	invoice, status string // the invoice of the event, with its status
 	attempt         int
 	subscription    string // the status of the subscription, or "" for an event about another object
 	plan            string
 	cancels, blind  bool
-	money, is       string // a refund or a dispute, and its status
+	money, is       string // the refund or dispute of the event, with its status
 	seenAt          time.Time
 	due             int64
 	moved           []string // the balance transactions of a dispute
@@ -84,8 +84,8 @@ const price = 4900
 // account returns our account ID.
 func (l *life) account() string { return "acct-" + l.seed }
 
-// accounts returns the accounts that can have entries and events. A payment belongs to its customer until its invoice
-// is known.
+// accounts returns the accounts that can own entries and events. A payment belongs to its customer's account until
+// its invoice is known.
 func (l *life) accounts() []string { return []string{l.account(), l.customer} }
 
 // scope returns the part of an effect's key after the kind.
@@ -133,7 +133,7 @@ func newLife(t *testing.T, random *rand.Rand, seed string) *life {
 			if random.IntN(2) == 0 {
 				l.subscription("customer.subscription.deleted", "canceled")
 				l.pass(time.Hour)
-				l.repay() // money can move after the end
+				l.repay() // money can move after the end of the subscription
 				return l
 			}
 		default:
@@ -149,7 +149,7 @@ func newLife(t *testing.T, random *rand.Rand, seed string) *life {
 	return l
 }
 
-// pass advances the time by d, or not at all, because related events often happen in the same second.
+// pass advances the time by d, or sometimes not at all, because related events often happen in the same second.
 func (l *life) pass(d time.Duration) {
 	if l.random.IntN(4) > 0 {
 		l.now = l.now.Add(d)
@@ -182,7 +182,8 @@ func (l *life) circle() {
 	l.subscription("customer.subscription.updated", l.status)
 }
 
-// changesUntold makes several changes within one second without previous_attributes, so that their order is unknown.
+// changesUntold makes several changes within one second and omits previous_attributes, so that pawl cannot determine
+// their order.
 func (l *life) changesUntold() {
 	l.now, l.blind = l.now.Add(time.Second), true
 	l.changes()
@@ -193,7 +194,7 @@ func (l *life) tell(of told, eventType, seed string, edit func(object map[string
 	l.Helper()
 	account := l.account()
 	if l.connected != "" {
-		account = "stranger-" + l.seed // the account in the metadata of a connected account does not count
+		account = "stranger-" + l.seed // pawl ignores the account in the metadata of a connected account
 	}
 	e, err := forge.New(forge.Params{
 		Provider: stripe.Provider, EventID: fmt.Sprintf("evt_%s_%d", l.seed, l.random.Uint32()), Type: eventType, Seed: seed, Account: account,
@@ -259,7 +260,7 @@ func (l *life) subscription(eventType, status string) {
 	})
 }
 
-// bill issues an invoice. After some failed attempts it is paid, or stays open.
+// bill issues an invoice. The invoice is paid after some failed attempts, or stays open.
 func (l *life) bill(fail int, paid, free bool) {
 	l.count++
 	seed := fmt.Sprintf("%s-%d", l.seed, l.count)
@@ -288,7 +289,8 @@ func (l *life) bill(fail int, paid, free bool) {
 	}
 }
 
-// repay refunds a paid bill in full or in part, which may fail later, or opens a dispute, which is won or lost.
+// repay refunds a paid bill in full or in part, or opens a dispute. A refund may fail later; a dispute is won or
+// lost.
 func (l *life) repay() {
 	b := l.bills[l.random.IntN(len(l.bills))]
 	if b.free {
@@ -359,8 +361,8 @@ func (l *life) money(b *paidBill, eventType, status string) {
 	})
 }
 
-// left returns the event with the final known state of the subscription. If the order of the last second's changes is
-// unknown and the API cannot be queried, that is the state that grants more.
+// left returns the event that shows the final known state of the subscription. If the order of the last second's
+// changes is unknown and the API cannot be queried, the final known state is the state that grants more.
 func (l *life) left(keyed bool) (last told) {
 	grants := func(e told) []int {
 		ends := 1
@@ -384,7 +386,7 @@ func (l *life) wantState(keyed bool) string {
 	if l.status == "canceled" || l.left(keyed).cancels && l.period.Before(time.Now()) {
 		return fold.WorkspaceSuspended
 	}
-	for _, b := range l.bills { // each pays for a month from its own time on
+	for _, b := range l.bills { // each bill pays for a month from its own time on
 		if !b.takenBack() && b.at.Add(28*aDay).After(newest.at) {
 			return fold.WorkspaceActive
 		}
@@ -423,18 +425,19 @@ func (l *life) deliver() []told {
 	return delivered
 }
 
-// knows is the state that follows from the events received so far.
+// knows is the state that the events received so far imply.
 type knows struct {
-	closed map[string]bool // the invoices that are not open
-	// ended is set once the subscription has ended. status is the status in the newest event, and as its time.
+	closed map[string]bool // the invoices that are closed
+	// ended is set once the subscription has ended. status is the status in the newest event, and as is the time of
+	// that event.
 	ended  bool
 	status string
 	as     int
-	// seen lists the events about each refund and dispute in their order.
+	// seen lists the events of each refund and dispute in their order.
 	seen map[string][]told
 }
 
-// fetched adds the state of the subscription that was fetched from the API after all events.
+// fetched adds the subscription state that pawl fetched from the API after all events.
 func (k *knows) fetched(status string) {
 	k.ended, k.status, k.as = k.ended || status == "canceled", status, math.MaxInt
 }
@@ -454,7 +457,7 @@ func (k *knows) learn(e told) {
 	}
 }
 
-// compareMoney orders the events about one object by second, rank and event ID, as the model does.
+// compareMoney orders the events about one object by second, rank and event ID, as the billing model does.
 func compareMoney(a, b told) int {
 	rank := func(e told) int {
 		switch {
@@ -468,8 +471,8 @@ func compareMoney(a, b told) int {
 	return cmp.Or(a.seenAt.Compare(b.seenAt), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.ID, b.ID))
 }
 
-// judgeNews checks the published events about refunds and disputes against the known state: each is published once, and
-// the events about a dispute match its newest known status.
+// judgeNews checks the published events about refunds and disputes against the known state: each event is published
+// once, and the events about a dispute match its newest known status.
 func (k *knows) judgeNews(before, now []string) (wrong []string) {
 	for _, line := range now {
 		kind, rest, _ := strings.Cut(line, " ")
@@ -538,12 +541,13 @@ select count(*)::text from (select from facts where kind = 'subscription_seen' a
 const subscriptionsSQL = `
 select concat_ws(' ', status, plan, case when state ? 'PlannedEnd' then 'ends' end) from subscriptions where account = $1`
 
-// Random lives of customers are delivered late, out of order and twice, by the own account and by mapped connected
-// accounts, with many events in one second. Each is played with and without access to the provider's API. The test
-// checks that no notice contradicts the known state or is older than an earlier one, that published events are in
-// order, that money is booked once, that each payment has one receipt, that the final subscription matches the provider
-// (or the model without the API), that the workspace matches the access, and that a rebuild from the facts changes
-// nothing, even after all payloads are erased. PAWL_LIVES is the number of lives, and [schematest.Seed] selects them.
+// Random histories of customers are delivered late, out of order and twice, from the own Stripe account and from
+// mapped connected accounts, with many events in one second. The test runs each history with and without access to
+// the provider's API. The test checks that no notice contradicts the known state or is older than an earlier notice,
+// that published events are in order, that money is booked once, that each payment has one receipt, that the final
+// subscription matches the provider (or the model if there is no API key), that the workspace matches the access, and
+// that a rebuild from the facts changes nothing, even after all payloads are erased. PAWL_LIVES is the number of
+// customers, and [schematest.Seed] selects their histories.
 func TestGeneratedLives_NoticesAndNewsInOrder(t *testing.T) {
 	t.Parallel()
 	seed := schematest.Seed(t, 1001)
@@ -563,7 +567,7 @@ func TestGeneratedLives_NoticesAndNewsInOrder(t *testing.T) {
 	}
 }
 
-// play delivers the events of all lives one by one and checks the results.
+// play delivers the events of all customers one by one and checks the results.
 func play(t *testing.T, keyed bool, lives []*life) {
 	r := newRigWith(t, keyed, func(c *config.Config) {
 		c.Policy.FullRefund, c.Policy.Dispute, c.Policy.DisputeLost = "end", "hold", "end"
@@ -601,7 +605,7 @@ func play(t *testing.T, keyed bool, lives []*life) {
 			all, told := r.rows(noticesSQL, l.seed), r.rows(moneyNewsSQL, l.accounts())
 			wrong := known[l].judge(l.scope(), mails[l], all[len(mails[l]):])
 			if fetched := r.rows(fetchedSQL, l.seed); len(fetched) > 0 && known[l].as < math.MaxInt {
-				// A notice may be based on the state before or after the fetch.
+				// A notice may reflect the state before or after the fetch.
 				known[l].fetched(fetched[0])
 				since := known[l].judge(l.scope(), mails[l], all[len(mails[l]):])
 				wrong = slices.DeleteFunc(wrong, func(w string) bool { return !slices.Contains(since, w) })
@@ -612,7 +616,7 @@ func play(t *testing.T, keyed bool, lives []*life) {
 			mails[l], news[l] = all, told
 		}
 	}
-	r.footprint() // waits for the outbox
+	r.footprint() // the counts are final only after the outbox is empty
 	for _, l := range lives {
 		r.checkLife(l, keyed, mails[l])
 	}
@@ -623,7 +627,7 @@ func play(t *testing.T, keyed bool, lives []*life) {
 	}
 }
 
-// number returns the environment variable as a number, or otherwise if it is not set.
+// number returns the environment variable as a number, or the default if the variable is not set.
 func number(t *testing.T, env string, otherwise uint64) uint64 {
 	t.Helper()
 	said, given := os.LookupEnv(env)
@@ -637,7 +641,7 @@ func number(t *testing.T, env string, otherwise uint64) uint64 {
 	return n
 }
 
-// settled waits until all due scheduled actions are done.
+// settled waits until all due scheduled actions have run.
 func (r *rig) settled() {
 	r.Helper()
 	r.until("nothing is due", func() bool {
@@ -646,7 +650,7 @@ func (r *rig) settled() {
 	})
 }
 
-// checkLife checks the effects of a life at the outside systems.
+// checkLife checks the effects of one customer's events at the external systems.
 func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 	r.Helper()
 	account := l.account()
@@ -722,7 +726,7 @@ func (r *rig) checkLife(l *life, keyed bool, notices []string) {
 	}
 }
 
-// rebuild folds all facts and returns the differences to the rows.
+// rebuild recomputes the state from all facts and returns the differences from the stored rows.
 func (r *rig) rebuild() (lines []string) {
 	r.Helper()
 	conn, err := pgx.ConnectConfig(r.Context(), r.Pool.Config().ConnConfig)

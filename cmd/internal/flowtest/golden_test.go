@@ -32,11 +32,11 @@ var (
 // histories is the directory of golden histories that the tests of package workflows replay.
 var histories = filepath.Join("..", "..", "..", "workflows", "testdata", "histories")
 
-// recording reports whether this run of the tests may write golden histories.
+// recording reports whether this test run may write golden histories.
 func recording() bool { return *update || *record != "" }
 
-// branchSeed returns the branch's name while histories are recorded, so that they do not differ between recordings.
-// Otherwise it adds a random part, because the Temporal server remembers workflow IDs if a test runs more than once.
+// branchSeed returns the branch's name while histories are recorded, so that two recordings are equal. Otherwise it
+// adds a random part, because the Temporal server remembers workflow IDs if a test runs more than once.
 func branchSeed(branch string) string {
 	if recording() {
 		return branch
@@ -101,7 +101,7 @@ func replay(history *historypb.History, as workflow.Execution) error {
 		worker.ReplayWorkflowHistoryOptions{OriginalExecution: as})
 }
 
-// machine matches the fields that differ from one machine, or one build, to the next.
+// machine matches the fields of a history that depend on the machine or the build.
 var machine = regexp.MustCompile(`"(identity|binaryChecksum|buildId|requestId|workerInstanceKey)": "[^"]*"`)
 
 func recordHistory(file string, history *historypb.History) error {
@@ -146,7 +146,7 @@ func TestOutdated(t *testing.T) {
 	}
 }
 
-// -record selects whole names.
+// -record selects histories by their whole names.
 func TestSelects(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// A sink that hangs occupies only its own slots: every other effect of the same events is done, and every event is
-// delivered to the destination while all requests to the sink are still open.
+// A sink that hangs occupies only its own slots. All other effects of the same events are done, and every event
+// reaches the destination, while all requests to the sink are still open.
 func TestHangingSink_TakesNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	crm := newDestination(t)
@@ -24,7 +24,7 @@ func TestHangingSink_TakesNothingFromOthers(t *testing.T) {
 		c.Destinations["crm"] = to
 	})
 	r.fault(`{"service":"finance","next":1000,"mode":"hang_after_accept"}`)
-	const invoices = 70 // more than the slots that all sinks once shared
+	const invoices = 70 // more than the total number of slots
 	for i := range invoices {
 		r.receive(purchase(t, fmt.Sprintf("hang-%s-%d", uuid.NewString()[:8], i), "invoice.paid", "starter"))
 	}
@@ -42,8 +42,8 @@ func TestHangingSink_TakesNothingFromOthers(t *testing.T) {
 	}
 }
 
-// neverHasty gives every sink a longer timeout than a test, because on a busy machine an e-mail can exceed a short
-// timeout and become uncertain.
+// neverHasty gives every sink a timeout that is longer than a test. On a busy machine, an e-mail could otherwise
+// exceed its timeout and become uncertain.
 func neverHasty(c *config.Config) {
 	c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout, c.Sinks["workspaces"].Timeout = 3*time.Minute, 3*time.Minute, 3*time.Minute
 }

@@ -39,8 +39,8 @@ func (r *rig) timelineOf(eventID, what string) (details []string) {
 	return details
 }
 
-// A run that a person cancels in Temporal parks, and shows the person and the reason: in Temporal's list, on the
-// receipt and, after it has continued, in the timeline.
+// If a person cancels a run in Temporal, the run parks. Temporal's list, the receipt and, after the run has
+// continued, the timeline show the person and the reason.
 func TestIntervention_Cancelled_ByWhomAndWhy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -70,7 +70,8 @@ func TestIntervention_Cancelled_ByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// A run that a person terminates cannot report anything. The search for lost runs reports it within a minute.
+// If a person terminates a run, the run itself cannot report it. pawl's periodic search for lost runs reports the run
+// within a minute.
 func TestIntervention_Terminated_ByWhomAndWhy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -106,8 +107,8 @@ func TestIntervention_Terminated_ByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// A reset creates a run that shows its reason, for any outcome of the first run and any reset point. Temporal does not
-// store the person who requested a reset.
+// After a reset, the new run shows the reason of the reset, whatever the first run's outcome and the reset point
+// were. Temporal does not store the person who requested a reset.
 func TestIntervention_Reset_Why(t *testing.T) {
 	t.Parallel()
 	first := func(r *rig, id string) int64 {

@@ -24,13 +24,14 @@ import (
 	jobruns "github.com/pawlhq/pawl/workflows/jobs"
 )
 
-// bulkRig is a rig with some parked events. They failed because the finance sink was down, and it works again.
+// bulkRig is a rig with some parked events. The events parked because the finance sink was down. It works again.
 type bulkRig struct {
 	*rig
 	events []forge.Event
 }
 
-// financeNotFound makes the finance sink answer 404, which is no refusal and ends the automatic retries.
+// financeNotFound makes the finance sink answer 404. pawl does not treat 404 as a refusal, and stops its automatic
+// retries.
 const financeNotFound = `{"service":"finance","status":404,"next":%d}`
 
 func newBulkRig(t *testing.T, parked int) *bulkRig {
@@ -60,14 +61,14 @@ func (b *bulkRig) retry(rate float64) *decide.NewJob {
 	return &decide.NewJob{Job: job.Job{Action: workflows.UpdateRetry, Filter: map[string]string{"status": "dead"}, Rate: rate}, Chosen: chosen}
 }
 
-// start starts a job as ada.
+// start starts a job in the name of the operator ada.
 func (b *bulkRig) start(id string, j *decide.NewJob) (*decide.Answer, error) {
 	return b.operator().Decide(b.Context(), decide.Decision{
 		Verb: jobs.Start.Name, Target: id, Request: id, Who: "ada", Why: "finance is back", Args: decide.Args{Found: j},
 	})
 }
 
-// mustStart starts a job that must not exist yet.
+// mustStart starts a job, and fails if the job exists.
 func (b *bulkRig) mustStart(id string, j *decide.NewJob) {
 	b.Helper()
 	if a, err := b.start(id, j); err != nil || a.Repeated {
@@ -92,8 +93,8 @@ func state(s job.State) func(*jobs.Details) bool {
 	return func(d *jobs.Details) bool { return d.State == s }
 }
 
-// A person decides about one of the events before its turn in the job. The job's decision is then refused with a
-// reason, and is not counted as a failure. The request is sent twice and creates one job.
+// A person decides about one of the events before the job reaches it. The job's decision about this event is then
+// refused with a reason, and is not counted as a failure. The request is sent twice and creates one job.
 func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 12)
@@ -129,7 +130,7 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	if n := b.done("finance"); n != 12 {
 		t.Errorf("finance has %d entries, want 12", n)
 	}
-	// The audit trail contains the start, and each decision with actor, reason and job, in one chain.
+	// The audit trail contains the start and each decision, with actor, reason and job, in one hash chain.
 	if got := b.rows(`select action || ' ' || count(*) from operator_actions where actor = 'ada' and reason like 'finance is back%' group by action order by 1`); fmt.Sprint(got) != "[retry 11 start-job 1]" {
 		t.Errorf("audit %v", got)
 	}
@@ -141,8 +142,8 @@ func TestJob_Retry_EachOnce_RefusedIsAResult(t *testing.T) {
 	}
 }
 
-// Tasks of one cause are closed once each, in the name of the decider. A task that was closed by hand before is
-// refused.
+// A job closes all tasks with the same cause once each, in the name of the person who decided. If a person closed a
+// task before, the job skips it as refused.
 func TestJob_CloseTasks(t *testing.T) {
 	t.Parallel()
 	b := &bulkRig{rig: newRig(t, nil)}
@@ -231,7 +232,7 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	if d.Left() == 0 || d.Done+d.Left() != 10 || d.StateNote != "cancelled by bob: enough" {
 		t.Errorf("job %+v", d.Job)
 	}
-	// Items that were not started are unchanged.
+	// Items that the job has not started are unchanged.
 	if n := b.rows(`select count(*)::text from receipts where status = 'dead'`); n[0] != fmt.Sprint(d.Left()) {
 		t.Errorf("%s events are dead, want %d", n[0], d.Left())
 	}
@@ -248,7 +249,8 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	}
 }
 
-// The run was terminated in Temporal. Resume starts another run, which continues with the remaining items.
+// A person terminates the run of the job in Temporal. Resume starts another run, which continues with the remaining
+// items.
 func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBulkRig(t, 6)
@@ -273,7 +275,7 @@ func TestJob_RunTerminated_ResumeGoesOn(t *testing.T) {
 	}
 }
 
-// The command is killed between the commit of the job and the start of its run. A worker starts the run once. It does
+// The command is killed after it commits the job and before it starts the run. A worker starts the run once. It does
 // not restart a run that was terminated later.
 func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	t.Parallel()

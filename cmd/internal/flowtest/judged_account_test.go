@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stories about the account of an object, about modes and connected accounts, and about missing or late deliveries.
+// Scenarios about the account of an object, about modes and connected accounts, and about missing or late deliveries.
 func TestJudged_Accounts(t *testing.T) {
 	t.Parallel()
 	pro := lines(line("pro", 2000))

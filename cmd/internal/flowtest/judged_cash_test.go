@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// Stories about cash: when money moves, one entry is booked with the amount, for the account of the customer.
+// Scenarios about cash: each movement of money books one entry with its amount, for the account of the customer.
 func TestJudged_Cash(t *testing.T) {
 	t.Parallel()
 	active := subscription("created", 0, "active", items(item("pro", 1)))
@@ -89,8 +89,8 @@ func TestJudged_Cash(t *testing.T) {
 	})
 }
 
-// With a key, each payment of an invoice has an entry with its own settlement in every order, even if an event of the
-// invoice reports the sum of several payments first.
+// With an API key, each payment of an invoice has an entry with its own settlement in every order of delivery, even
+// if the first event reports the sum of several payments.
 func TestJudged_Cash_InParts_WithKey(t *testing.T) {
 	t.Parallel()
 	active := subscription("created", 0, "active", items(item("pro", 1)))
@@ -129,8 +129,8 @@ func TestJudged_Cash_InParts_WithKey(t *testing.T) {
 	})
 }
 
-// A payment without an invoice or a session belongs to the account of its customer. It is booked with its refund and
-// its dispute after policy.subscription_wait, if its charge shows that it paid no invoice.
+// A payment without an invoice or a session belongs to the account of its customer. The payment is booked with its
+// refund and its dispute after policy.subscription_wait, if its charge shows that it paid no invoice.
 func TestJudged_Cash_OfNeither(t *testing.T) {
 	t.Parallel()
 	paid := tell("payment_intent.succeeded", 1*aDay, payload{"id": "pi_1", "object": "payment_intent", "amount": 700, "amount_received": 700, "currency": "usd",
@@ -165,7 +165,7 @@ func TestJudged_Cash_OfNeither(t *testing.T) {
 	})
 }
 
-// refundedCharge returns a charge with the sum of its refunds.
+// refundedCharge returns a charge with the refunded total.
 func refundedCharge(at time.Duration, payment string, amount, sum int) happening {
 	return tell("charge.refunded", at, chargeOf(at, payment, amount, set("amount_refunded", sum), set("refunded", sum == amount)).object)
 }
@@ -175,7 +175,8 @@ func isOnPro(and ...string) []string {
 	return append([]string{"sub_1: acme active pro 1", "sub_1 grants pro 1", "acme: active pro 1"}, and...)
 }
 
-// The workspace API refuses a purchase. The purchase is compensated, and its refund brings the cash to 0.
+// The workspace API refuses a purchase. pawl compensates the purchase, and the refund of the purchase brings the cash
+// to 0.
 func TestJudged_Cash_CompensatedAndRefunded_Zero(t *testing.T) {
 	t.Parallel()
 	refuses := func(r *rig) { r.fault(`{"service":"workspaces","status":402,"plan":"pro","next":1000}`) }
@@ -191,7 +192,7 @@ func TestJudged_Cash_CompensatedAndRefunded_Zero(t *testing.T) {
 	})
 }
 
-// Lists that an event truncates, with a key: pawl fetches the rest.
+// Lists that an event truncates. With an API key, pawl fetches the remaining items.
 func TestJudged_CutLists(t *testing.T) {
 	t.Parallel()
 	stage{key: true, tune: soldForDays}.judge(t, []judged{
@@ -238,13 +239,13 @@ func firstItems(h *happening) {
 	h.object["items"] = payload{"object": "list", "data": all["data"].([]any)[:10], "has_more": true}
 }
 
-// soldForDays maps the prices of the stories.
+// soldForDays maps the prices of the scenarios to plans.
 func soldForDays(c *config.Config) {
 	c.Plans.Prices["price_sso"] = config.Price{Adds: []string{"sso"}}
 	c.Plans.Prices["price_week"] = config.Price{Plan: "pro", For: 10 * 365 * aDay}
 }
 
-// ofThree makes a session sell three units of price_week.
+// ofThree sets the quantity of a session to three units of price_week.
 var ofThree = set("line_items", list(payload{
 	"id": "li_1", "object": "item", "quantity": 3, "amount_total": 1500, "currency": "usd", "price": payload{"id": "price_week", "object": "price", "product": "prod_week"},
 }))

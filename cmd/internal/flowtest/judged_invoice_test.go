@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stories about invoices: attempts, payments, uncollectible invoices, and one-time purchases.
+// Scenarios about invoices: attempts, payments, uncollectible invoices, and one-time purchases.
 func TestJudged_Invoices(t *testing.T) {
 	t.Parallel()
 	active := subscription("created", 0, "active", items(item("pro", 1)))

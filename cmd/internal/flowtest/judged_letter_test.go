@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Stories about e-mails: their content, and the day on which they are sent.
+// Scenarios about e-mails: their content, and the day on which pawl sends them.
 func TestJudged_Letters(t *testing.T) {
 	t.Parallel()
 	pro := lines(line("pro", 2000))
@@ -113,7 +113,7 @@ func TestJudged_Letters(t *testing.T) {
 }
 
 // A contract for one year has an end date from the start. In every order of the sign-up events, the customer gets a
-// receipt and no e-mail about a changed subscription. A later change of the end date is sent.
+// receipt and no e-mail about a changed subscription. pawl sends an e-mail if the end date changes later.
 func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
 	t.Parallel()
 	until := func(days int) edit { return set("cancel_at", at0(time.Duration(days)*aDay)) }
@@ -133,7 +133,7 @@ func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
 			events = append(events, signup[n])
 		}
 		version := 2
-		if order[0] == 1 { // the invoice did not contain the end
+		if order[0] == 1 { // the invoice did not contain the end date
 			version = 3
 		}
 		for _, old := range []bool{false, true} {
@@ -147,9 +147,9 @@ func TestJudged_Letters_FixedTerm_BeginsAsNoChange(t *testing.T) {
 	judge(t, cases, nil)
 }
 
-// A customer switches plans with a new subscription, and the old one is deleted a second later. In every order of the
-// events, no e-mail reports the end of a subscription. A customer who really ends the subscription gets the e-mail
-// after email.delay.
+// A customer switches plans with a new subscription, and the old subscription is deleted a second later. In every
+// order of the events, no e-mail reports the end of a subscription. A customer who really ends the subscription gets
+// the e-mail after email.delay.
 func TestJudged_Letters_Switch_NoEndIsTold(t *testing.T) {
 	t.Parallel()
 	const settle = 5 * time.Second // long enough to fold both events on a busy machine
@@ -195,7 +195,7 @@ func TestJudged_Letters_Switch_NoEndIsTold(t *testing.T) {
 	}
 }
 
-// With policy.on_subscription_end: period_end.
+// Scenarios with policy.on_subscription_end: period_end.
 func TestJudged_Letters_PeriodEnd(t *testing.T) {
 	t.Parallel()
 	pro := lines(line("pro", 2000))
@@ -211,7 +211,7 @@ func TestJudged_Letters_PeriodEnd(t *testing.T) {
 	}}, func(c *config.Config) { c.Policy.OnSubscriptionEnd = "period_end" })
 }
 
-// without sets the behavior of a trial without a payment method.
+// without sets Stripe's action at the end of a trial without a payment method.
 func without(behavior string) edit {
 	return set("trial_settings", payload{"end_behavior": payload{"missing_payment_method": behavior}})
 }

@@ -47,7 +47,7 @@ var (
 	reinstated = moved("txn_2", 1000, 8*aDay)
 )
 
-// Stories about money that moves without changing access.
+// Scenarios about money that moves without changing access.
 func TestJudged_Money(t *testing.T) {
 	t.Parallel()
 	stage{key: true}.judge(t, []judged{
@@ -257,7 +257,7 @@ func TestJudged_Money(t *testing.T) {
 	})
 }
 
-// Stories about policies that are not the default: money that changes access, ends and upgrades.
+// Scenarios about policies other than the default: money that changes access, ends and upgrades.
 func TestJudged_StrictPolicy(t *testing.T) {
 	t.Parallel()
 	refunds := []happening{refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 300), refund("created", 2*aDay, "re_2", "succeeded", "pi_1", 700)}
@@ -287,7 +287,7 @@ func TestJudged_StrictPolicy(t *testing.T) {
 		},
 		{
 			name: "an invoice that two payments have paid, of which one is refunded: not in full", inParts: true,
-			keyless: true, // with a key, the invoice is booked in the parts that Stripe lists
+			keyless: true, // with an API key, pawl books each payment that Stripe lists for the invoice
 			events: []happening{
 				subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", lines(line("pro", 1000)), first),
 				chargeOf(0, "pi_1", 400), ties(0, "pi_1", "in_1", 400), chargeOf(0, "pi_2", 600), ties(0, "pi_2", "in_1", 600), refund("created", 1*aDay, "re_1", "succeeded", "pi_1", 400),
@@ -320,7 +320,7 @@ func TestJudged_StrictPolicy(t *testing.T) {
 			name:    "a dispute is lost, with its funds told in any order: end, also where the funds come back",
 			events:  boughtPro(dispute("created", 1*aDay, "needs_response", []any{withdrawn}), dispute("closed", 5*aDay, "lost", []any{withdrawn}), dispute("funds_reinstated", 8*aDay, "lost", []any{withdrawn, reinstated})),
 			want:    hadPro("dp_1: acme lost 1000", "booked dispute txn_1 -1000 usd", "booked dispute txn_2 1000 usd", "told billing.dispute.needs_response dp_1", "told billing.dispute.lost dp_1", "task dispute dp_1 cancelled"),
-			letters: []string{"access-ended acme:v2"}, // losing the dispute takes nothing more
+			letters: []string{"access-ended acme:v2"}, // the lost dispute changes nothing further
 		},
 		{
 			name: "an inquiry is open: no dispute, no hold", events: boughtPro(dispute("created", 1*aDay, "warning_needs_response", []any{})),
@@ -365,9 +365,9 @@ func TestJudged_StrictPolicy(t *testing.T) {
 	})
 }
 
-// A refund, a dispute or a credit note waits for its invoice: the customer is linked to one account, and the
-// subscription of the invoice names another. If the invoice does not arrive within policy.subscription_wait, the money belongs to
-// the customer's account.
+// A refund, a dispute or a credit note waits for its invoice. The customer is linked to one account, and the
+// subscription of the invoice names another account. If the invoice does not arrive within policy.subscription_wait,
+// the money belongs to the customer's account.
 func TestMoney_OfAnUnknownInvoice_WaitsForItsAccount(t *testing.T) {
 	t.Parallel()
 	comes := bill("paid", 0, "in_1", lines(line("pro", 1000)), billOf("sub_1", "umbrella"))
@@ -416,8 +416,10 @@ func TestAssign_UnassignedMoney_BookedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	x := &telling{judged: judged{events: []happening{
-		refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 300),                                                  // of a charge that no event has reported
-		chargeOf(0, "pi_2", 1000, set("customer", nil)), refund("updated", 1*aDay, "re_2", "succeeded", "pi_2", 400), // of a guest
+		// no event has reported the charge of this refund
+		refund("updated", 1*aDay, "re_1", "succeeded", "pi_1", 300),
+		// a payment of a guest
+		chargeOf(0, "pi_2", 1000, set("customer", nil)), refund("updated", 1*aDay, "re_2", "succeeded", "pi_2", 400),
 	}}, tag: fmt.Sprintf("-%s-v0", uuid.NewString()[:8]), begin: time.Now().Add(-20 * aDay).Truncate(time.Second)}
 	for n := range x.events {
 		r.come("it has ended", []string{r.deliver(x, n)}, receipt.Processed)
@@ -464,9 +466,10 @@ func TestAssign_UnassignedMoney_BookedOnce(t *testing.T) {
 	}
 }
 
-// An invoice is marked as paid outside of Stripe. Until 2025-02 the invoice itself contains this. Since
-// 2025-03-31.basil an invoice payment without a charge or an intent shows it, if an event has reported it or the API
-// returns it. pawl never reports a charge that it has not seen.
+// An invoice is marked as paid outside of Stripe. Until version 2025-02 of Stripe's API, the invoice itself shows the
+// payment outside of Stripe. Since version 2025-03-31.basil, an invoice payment without a charge or a payment intent
+// shows it, if an event reports the invoice payment or the API returns it. pawl never publishes an event about a
+// charge that it has not received.
 func TestJudged_PaidOutside_SaidSo(t *testing.T) {
 	t.Parallel()
 	byHand := ties(0, "pi_1", "in_1", 2000)
@@ -480,7 +483,7 @@ func TestJudged_PaidOutside_SaidSo(t *testing.T) {
 		events  []happening
 		key     bool
 		older   bool
-		unasked int // the events before it are known to Stripe's API only
+		unasked int // only Stripe's API knows the events before this index
 		how     string
 	}{
 		{"up to 2025-02", []happening{active, outside}, false, true, 0, "out_of_band"},
@@ -512,9 +515,9 @@ func TestJudged_PaidOutside_SaidSo(t *testing.T) {
 	}
 }
 
-// A guest buys at a Payment Link, without an account or a customer in the session, and gets a partial refund. A person
-// assigns the session, the payment or the refund to an account. The account then has the purchase like any other, and
-// the review is closed.
+// A guest buys at a Payment Link and gets a partial refund. The session contains no account and no customer. A person
+// assigns the session, the payment or the refund to an account. The purchase then belongs to the account like any
+// other purchase, and the review is closed.
 func TestAssign_GuestAtAPaymentLink_HasThePurchase(t *testing.T) {
 	t.Parallel()
 	guest := []happening{
@@ -569,8 +572,8 @@ func TestAssign_GuestAtAPaymentLink_HasThePurchase(t *testing.T) {
 	}
 }
 
-// The entries of an invoice add up to its received money and to its tax, for any partial payments, order and
-// concurrency of the events.
+// The entries of an invoice add up to the received money and to the tax, for all combinations of partial payments,
+// order and concurrency of the events.
 func TestOverpaid_EveryOrder_AddsUp(t *testing.T) {
 	t.Parallel()
 	paid := func(sum int) happening {

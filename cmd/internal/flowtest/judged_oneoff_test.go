@@ -7,15 +7,15 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// Stories about one-off invoices, and about credits that pay a part of another invoice.
+// Scenarios about one-off invoices, and about credits that pay a part of another invoice.
 func TestJudged_OneOffsAndCredits(t *testing.T) {
 	t.Parallel()
 	adHoc := func(event string, at time.Duration, more ...payload) happening {
 		return bill(event, at, "in_9", append(lines(line("1AdHoc", 50000, soldOnce, during(aDay, aDay))), more...), ofNone(""),
 			set("collection_method", "send_invoice"), set("due_date", at0(15*aDay)))
 	}
-	// laterPaid returns a one-off invoice with a price that exists only for this line. It is paid four days after it
-	// was sent.
+	// laterPaid returns the events of a one-off invoice with a price that exists only in its line. The invoice is
+	// paid four days after it was sent.
 	laterPaid := func(amount int, more ...payload) []happening {
 		return []happening{
 			adHoc("created", aDay, more...), adHoc("finalized", aDay, more...), chargeOf(5*aDay, "pi_9", amount), ties(5*aDay, "pi_9", "in_9", amount), adHoc("paid", 5*aDay, more...),
@@ -64,7 +64,7 @@ func TestJudged_OneOffsAndCredits(t *testing.T) {
 	})
 }
 
-// Stories about compensated purchases, after which an earlier purchase ends without an event.
+// Scenarios about compensated purchases, after which an earlier purchase ends without an event.
 func TestJudged_TakenBackEarly(t *testing.T) {
 	t.Parallel()
 	year := bill("paid", 10*aDay, "in_2", lines(line("pro", 10000, prorated, during(10*aDay, 375*aDay))), set("billing_reason", "subscription_update"))

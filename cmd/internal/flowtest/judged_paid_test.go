@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// Stories about the money behind access: refunds and disputes that revoke access, and payments that grant it.
+// Scenarios about the money behind access: refunds and disputes that revoke access, and payments that grant it.
 func TestJudged_PaidAccess(t *testing.T) {
 	t.Parallel()
 	starter, proForTheRest := lines(line("starter", 1000)), line("pro", 1333, prorated, during(10*aDay, aMonth))
@@ -125,7 +125,7 @@ func TestJudged_PaidAccess(t *testing.T) {
 	})
 }
 
-// Stories with policy.on_subscription_end: period_end, with which access lasts until the end of the paid period.
+// Scenarios with policy.on_subscription_end: period_end, which extends access until the end of the paid period.
 func TestJudged_PaidUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	month := []happening{subscription("created", 0, "active", items(item("pro", 1))), bill("paid", 0, "in_1", lines(line("pro", 1000)), first)}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// happening is one event of a story.
+// happening is one event of a scenario.
 type happening struct {
 	kind   string
 	at     time.Duration
@@ -14,17 +14,17 @@ type happening struct {
 	previous payload
 	account  string
 	test     bool
-	// id identifies the event. "" means the position in the story.
+	// id identifies the event. "" means the position in the scenario.
 	id string
 }
 
 // payload is an object of a payload, or a part of one.
 type payload map[string]any
 
-// An edit changes one part of an event.
+// An edit changes one part of an event or object.
 type edit func(*happening)
 
-// from0 is a time relative to the start of the story.
+// from0 is a time relative to the start of the scenario.
 type from0 time.Duration
 
 const (
@@ -42,7 +42,7 @@ func tell(kind string, at time.Duration, object payload, edits ...edit) happenin
 
 func set(field string, value any) edit { return func(h *happening) { h.object[field] = value } }
 
-// was sets the previous value of a field.
+// was sets the previous value of a field in previous_attributes.
 func was(field string, value any) edit {
 	return func(h *happening) {
 		if h.previous == nil {
@@ -98,7 +98,7 @@ func subscription(event string, at time.Duration, status string, items []any, ed
 
 func items(of ...any) []any { return of }
 
-// ended returns the end of sub_1.
+// ended returns the event that reports the end of sub_1.
 func ended(at time.Duration, of []any, edits ...edit) happening {
 	return subscription("deleted", at, "canceled", of, append([]edit{set("ended_at", at0(at)), set("canceled_at", at0(at))}, edits...)...)
 }
@@ -128,7 +128,7 @@ func ofSubscription(id string) func(payload) {
 
 func seats(n int) func(payload) { return func(l payload) { l["quantity"] = n } }
 
-// soldOnce makes a line independent of a subscription.
+// soldOnce removes the subscription from a line.
 func soldOnce(l payload) {
 	l["parent"] = payload{"type": "invoice_item_details", "invoice_item_details": payload{"invoice_item": "ii_1", "proration": false, "subscription": nil}}
 }
@@ -161,10 +161,10 @@ func bill(event string, at time.Duration, id string, lines []payload, edits ...e
 
 func lines(of ...payload) []payload { return of }
 
-// first makes a bill the first one of its subscription.
+// first marks a bill as the first invoice of its subscription.
 func first(h *happening) { h.object["billing_reason"] = "subscription_create" }
 
-// billOf sets the subscription of a bill and its account; "" means no account.
+// billOf sets the subscription and the account of a bill; an account of "" removes the account.
 func billOf(subscription, account string) edit {
 	return func(h *happening) {
 		metadata := payload{}
@@ -175,7 +175,7 @@ func billOf(subscription, account string) edit {
 	}
 }
 
-// ofNone removes the subscription from a bill and sets the account in the bill's metadata; "" means no account.
+// ofNone removes the subscription from a bill and sets the account in the bill's metadata; "" removes the account.
 func ofNone(account string) edit {
 	return func(h *happening) {
 		h.object["parent"], h.object["billing_reason"], h.object["metadata"] = nil, "manual", payload{}
@@ -185,7 +185,7 @@ func ofNone(account string) edit {
 	}
 }
 
-// attempt returns the nth failed attempt to collect a bill.
+// attempt returns the event of the nth failed attempt to collect a bill.
 func attempt(n int, at time.Duration, id string, of []payload, edits ...edit) happening {
 	return bill("payment_failed", at, id, of, append([]edit{set("attempt_count", n)}, edits...)...)
 }
@@ -243,7 +243,7 @@ func creditNote(event string, at time.Duration, status string, before, after int
 	}, edits...)
 }
 
-// sells returns a checkout session of cus_1 for one price_week with the payment pi_1.
+// sells returns a checkout session of cus_1 that sells one price_week with the payment pi_1.
 func sells(event string, at time.Duration, paid, account string, edits ...edit) happening {
 	s := payload{
 		"id": "cs_1", "object": "checkout.session", "mode": "payment", "status": "complete", "payment_status": paid, "customer": "cus_1",
@@ -256,7 +256,7 @@ func sells(event string, at time.Duration, paid, account string, edits ...edit) 
 	return tell("checkout.session."+event, at, s, edits...)
 }
 
-// signsUp returns the session that created sub_1.
+// signsUp returns the checkout session that created sub_1.
 func signsUp(at time.Duration, account string, edits ...edit) happening {
 	return sells("completed", at, "paid", account, append([]edit{
 		set("mode", "subscription"), set("subscription", "sub_1"), set("payment_intent", nil), set("metadata", payload{}), set("invoice", "in_1"),

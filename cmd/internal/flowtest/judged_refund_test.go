@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// refunded returns the charge of pi_1 with this refunded amount.
+// refunded returns the charge of pi_1 with the given refunded amount.
 func refunded(at time.Duration, sum int) happening {
 	return tell("charge.refunded", at, chargeOf(0, "pi_1", 1000, set("amount_refunded", sum), set("refunded", sum == 1000)).object)
 }
@@ -23,7 +23,7 @@ func refundMade(made time.Duration, event string, at time.Duration, id, status s
 	return tell(event, at, refund("updated", at, id, status, "pi_1", amount, set("created", at0(made))).object)
 }
 
-// byCharge contains stories of a refunded purchase, as reported by versions before 2024-10-28.
+// byCharge contains scenarios of a refunded purchase, as reported by API versions before 2024-10-28.
 var byCharge = map[string]struct {
 	events []happening
 	// late lists the events that arrive after the scheduled action.
@@ -48,9 +48,9 @@ var byCharge = map[string]struct {
 	},
 }
 
-// Before 2024-10-28 only a charge reports its refunds. The entries have the same keys, amounts and cash in every order
-// of delivery. The entry of a refund has the key of its charge only if no event has reported the refund within
-// policy.subscription_wait.
+// Before version 2024-10-28, Stripe reports refunds only in the charge. In every order of delivery, the entries have
+// the same keys, amounts and cash. The key of a refund's entry contains the charge only if no event reported the
+// refund within policy.subscription_wait.
 func TestJudged_RefundsByCharge_EveryOrder_SameEntries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 )
 
-// reported returns the events of a fault report in testdata/reports, in the shape of the newest version.
+// reported returns the events of a fault report in testdata/reports, in the shape of Stripe's newest API version.
 func reported(t *testing.T, name string) (story []happening) {
 	t.Helper()
 	content, err := os.ReadFile("testdata/reports/" + name + ".json")
@@ -51,7 +51,7 @@ func reported(t *testing.T, name string) (story []happening) {
 	return story
 }
 
-// relativeTo converts the times in a JSON value to times relative to the start of the story.
+// relativeTo makes the times in a JSON value relative to the start of the scenario.
 func relativeTo(begun int64, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -75,14 +75,15 @@ func relativeTo(begun int64, value any) any {
 	return value
 }
 
-// reportedPrices maps the prices of the reports.
+// reportedPrices maps the prices in the fault reports to plans.
 func reportedPrices(c *config.Config) {
 	maps.Copy(c.Plans.Prices, map[string]config.Price{
 		"price_addon": {Adds: []string{"audit-log"}}, "price_once": {Plan: "pro", For: 365 * aDay},
 	})
 }
 
-// The event sequences of public fault reports end in the state that the reports request, in every order and version.
+// pawl processes the event sequences of public fault reports, and ends in the state that each report demands, in
+// every order and version.
 func TestJudged_Reports(t *testing.T) {
 	t.Parallel()
 	items, session := reported(t, "more-items-than-the-event-has"), reported(t, "session-captured-later")
@@ -105,7 +106,7 @@ func TestJudged_Reports(t *testing.T) {
 		},
 		{
 			name: "a session is completed with a card that is captured later, and refunded", ago: 4 * aDay, storm: true, old: true,
-			keyless: true, // no event has the refund object, so that the stand-in of Stripe's balance lacks it
+			keyless: true, // no event contains the refund object, so the simulated balance of Stripe lacks it
 			events:  session,
 			want:    paidBack, sums: []string{"acme usd 0 tax 0"},
 		},
@@ -129,7 +130,7 @@ func TestJudged_Reports(t *testing.T) {
 	})
 }
 
-// An authorisation is not cash, even after policy.subscription_wait.
+// A payment that is authorized but not captured is not booked as cash, even after policy.subscription_wait.
 func TestJudged_Reports_Authorised(t *testing.T) {
 	t.Parallel()
 	held := reported(t, "authorised-is-booked")
@@ -158,15 +159,15 @@ func TestJudged_Reports_Authorised(t *testing.T) {
 			known.want, known.sums = append(known.want, fmt.Sprintf("booked payment pi_1 %d usd", c.booked)), []string{fmt.Sprintf("acme usd %d tax 0", c.booked)}
 		}
 		unknown := judged{name: c.name + ", and nothing reports what it paid for", events: known.events, basil: true, want: []string{}, sums: []string{}}
-		unknown.keyless = c.booked > 0 // with a key, the sums differ from Stripe's balance by the captured amount
+		unknown.keyless = c.booked > 0 // with an API key, the sums differ from Stripe's balance by the captured amount
 		cases = append(cases, known, unknown)
 	}
 	stage{then: settlePasses}.judgeBoth(t, cases)
 }
 
-// Each capture of a payment is cash that moved: a payment with several captures has an entry for each that was known, and
-// the entries add up to the captured amount in every order.
-// The stories have no key, because the stand-in of Stripe's API has one balance transaction per charge.
+// A payment with several captures has an entry for each known capture, and the entries add up to the captured amount
+// in every order of delivery. The scenarios use no API key, because the simulated API of Stripe has one balance
+// transaction per charge.
 func TestJudged_Reports_SeveralCaptures(t *testing.T) {
 	t.Parallel()
 	capture := func(at time.Duration, intent string, captured int, edits ...edit) happening {

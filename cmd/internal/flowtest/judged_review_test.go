@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The decision of a review applies to the object: for every event that opened it and in every order, the result is the
-// same and the task of the review is closed.
+// The decision of a review applies to the object: whichever event opened the review, and in every order, the result
+// is the same and the task of the review is closed.
 func TestJudged_ReviewAnswered(t *testing.T) {
 	t.Parallel()
 	late := []happening{
@@ -58,8 +58,8 @@ func TestJudged_ReviewAnswered(t *testing.T) {
 	judge(t, cases, nil)
 }
 
-// A review is decided while the finance sink rejects the entry. The entry is booked anyway, because the cash has moved.
-// The second event uses the decision of the first.
+// A person decides a review while the finance sink rejects the entry. pawl books the entry anyway, because the cash
+// has moved. The second event uses the decision that was made for the first event.
 func TestReview_RejectedByAnotherEvent_EntryIsStillBooked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// Stories about subscriptions: plans, seats, trials, pauses and ends.
+// Scenarios about subscriptions: plans, seats, trials, pauses and ends.
 func TestJudged_Subscriptions(t *testing.T) {
 	t.Parallel()
 	judge(t, []judged{
@@ -326,8 +326,8 @@ func TestJudged_Subscriptions(t *testing.T) {
 }
 
 // The same Stripe account sells another product. A subscription with a price in plans.ignore grants nothing, books
-// nothing, and causes no e-mail, event or task, and neither does its money. It does not count if the subscription also
-// has a price of ours.
+// nothing, and causes no e-mail, event or task. Its payments are ignored as well. A subscription that also contains a
+// mapped price is not ignored.
 func TestJudged_NotOurs(t *testing.T) {
 	t.Parallel()
 	gym := []happening{

@@ -23,51 +23,54 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// judged is a billing story: the events that Stripe sends, and the state after them by the billing model. A test delivers
-// each story in order and shuffled, with one event sent twice. It also delivers the first story of a test, every story
-// with storm, and in the long form every story, in reverse and all at once. Each delivery uses another version of
-// Stripe's API: see [judged.tellings]. All deliveries must end in the same state.
+// judged is a billing scenario: the events that Stripe sends, and the state that the billing model requires
+// afterwards. A test delivers each scenario in order and shuffled, with one event sent twice. The first scenario of a
+// test and every scenario with storm are also delivered in reverse and all at once. The long form of the tests does
+// this with every scenario. Each delivery uses another version of Stripe's API; see [judged.tellings]. All deliveries
+// must end in the same state.
 type judged struct {
-	// name describes the story and the rule that decides its result.
+	// name describes the scenario and the rule that determines its result.
 	name string
-	// ago is the time since the story began. 0 means 20 days.
+	// ago is the age of the scenario's first event. 0 means 20 days.
 	ago    time.Duration
 	events []happening
 	// want lists the expected rows, the effects that were done once, and the tasks.
 	want []string
-	// letters lists the e-mails about a temporary state that were sent, sorted, if the events arrive in the given
-	// order. nil means any.
+	// letters lists the e-mails about a temporary state that pawl sends if the events arrive in the given order,
+	// sorted. nil means any.
 	letters []string
 	// subjects lists the beginnings of the subjects of the e-mails, if the events arrive in the given order.
 	subjects []string
-	// says is a text in an e-mail of the last event, if the events arrive in the given order.
+	// says is a text in an e-mail about the last event, if the events arrive in the given order.
 	says string
 	// sums are the cash and the tax of all entries by account and currency, in every order. nil means any. A case with
 	// sums needs no want.
 	sums []string
-	// due lists the questions that are scheduled in case nothing answers them, in every order. nil means any.
+	// due lists the scheduled tasks, which open unless a later event answers their question, in every order. nil
+	// means any.
 	due []string
-	// decide is the decision about the one parked event of the story; "" means that no event parks.
+	// decide is the decision about the parked event of the scenario; "" means that no event parks.
 	decide string
-	// inOrder excludes the other orders. basil excludes the versions before 2025-03-31.basil, and old excludes the
+	// inOrder excludes all other orders. basil excludes the versions before 2025-03-31.basil, and old excludes the
 	// versions from 2024-10-28.acacia on.
 	inOrder, basil, old bool
-	// keyless runs the story without an API key on every stage, because it ends differently if pawl can query Stripe.
+	// keyless runs the scenario without an API key in every environment, because the final state differs if pawl can
+	// query Stripe.
 	keyless bool
-	// storm delivers the story in reverse and all at once in the short form, too.
+	// storm delivers the scenario in reverse and all at once in the short form, too.
 	storm bool
-	// never is a plan that no workspace of the story may ever have.
+	// never is a plan that no workspace of the scenario may ever have.
 	never string
-	// inParts compares only the sums of an invoice's payments in the other orders, because partial payments are one
-	// entry if the paid invoice arrives first.
+	// inParts compares only the sums of an invoice's payments in other orders, because pawl books partial payments as
+	// one entry if the paid invoice arrives first.
 	inParts bool
 	// untold lists the events that only the simulated Stripe API receives.
 	untold []int
-	// cut is applied to the delivered events. The simulated Stripe API returns complete objects.
+	// cut edits the delivered events, but not the objects that the simulated Stripe API returns.
 	cut edit
 }
 
-// telling is a story in one order of delivery, with its own names.
+// telling is one delivery of a scenario: an order of its events, an API version, and its own object names.
 type telling struct {
 	judged
 	tag   string
@@ -78,7 +81,7 @@ type telling struct {
 	storm bool
 	// version is the API version of the events. "" means Stripe's newest, or 2023-10-16 if older is set.
 	version string
-	// older gives the objects their shape before basil.
+	// older selects the object shapes from before version basil.
 	older bool
 }
 
@@ -98,7 +101,7 @@ func (x *telling) own(name string) string {
 	return name
 }
 
-// render replaces the names and times in a payload with the names and times of the telling.
+// render replaces the names and times in a payload with the names and times of this delivery.
 func (x *telling) render(value any) any {
 	switch v := value.(type) {
 	case payload:
@@ -121,10 +124,10 @@ func (x *telling) render(value any) any {
 	return value
 }
 
-// event returns the nth event of a story with its complete object.
+// event returns the nth event of a scenario with its complete object.
 func (x *telling) event(n int) forge.Event { return x.envelope(n, x.events[n]) }
 
-// envelope creates the nth event of a story.
+// envelope creates the nth event of a scenario.
 func (x *telling) envelope(n int, h happening) forge.Event {
 	version, data := cmp.Or(x.version, stripeapi.Version), map[string]any{"object": x.render(h.object)}
 	if h.previous != nil {
@@ -151,7 +154,7 @@ func (x *telling) envelope(n int, h happening) forge.Event {
 	return forge.Event{ID: envelope["id"].(string), Type: h.kind, Body: body}
 }
 
-// deliver stores the nth event of a story like the ingress and dispatches it.
+// deliver stores the nth event of a scenario as the ingress does, and dispatches it.
 func (r *rig) deliver(x *telling, n int) (id string) {
 	r.Helper()
 	h := x.events[n]
@@ -169,7 +172,7 @@ func (r *rig) deliver(x *telling, n int) (id string) {
 	return e.ID
 }
 
-// happened sends all events of a story to the simulated Stripe API, delivered or not.
+// happened adds all events of a scenario to the simulated Stripe API, whether they are delivered or not.
 func (r *rig) happened(x *telling) {
 	r.Helper()
 	for n := range x.events {
@@ -180,8 +183,8 @@ func (r *rig) happened(x *telling) {
 	}
 }
 
-// movedSince returns the charges of a story in their final state at Stripe: with the sum of the successful refunds, and
-// whether they are disputed. Most stories deliver no event with that state.
+// movedSince returns the charges of a scenario in their final state at Stripe: with the sum of the successful
+// refunds, and whether they are disputed. Most scenarios deliver no event with that state.
 func (x *telling) movedSince() (charges []happening) {
 	refunds, disputed, end := map[any]happening{}, map[any]bool{}, time.Duration(0)
 	for _, h := range x.events {
@@ -213,7 +216,7 @@ func (x *telling) movedSince() (charges []happening) {
 	return charges
 }
 
-// invoicesOfPayments returns the invoice of each payment, which an older version's charges contain.
+// invoicesOfPayments returns the invoice of each payment, because charges of older API versions contain it.
 func (x *telling) invoicesOfPayments() map[string]any {
 	invoices := map[string]any{}
 	for _, h := range x.events {
@@ -224,9 +227,9 @@ func (x *telling) invoicesOfPayments() map[string]any {
 	return invoices
 }
 
-// tellings returns the orders and versions of a case. Each shuffle, reversal and storm uses the next version, and case
-// n starts with version n, so that the cases of a test cover all versions. A telling in the given order has Stripe's
-// newest version.
+// tellings returns the deliveries of a case: their orders and API versions. Each delivery uses the next API version,
+// and case n starts with version n, so that the cases of a test cover all versions. The delivery in the given order
+// uses Stripe's newest version.
 func (c judged) tellings(now time.Time, n int, shuffles uint64, every bool) (all []*telling) {
 	given := make([]int, len(c.events))
 	for i := range given {
@@ -271,24 +274,25 @@ func (c judged) tellings(now time.Time, n int, shuffles uint64, every bool) (all
 
 const inTheOrderGiven = "in the order given"
 
-// judge runs the cases with one policy and compares the results with the expectations. PAWL_SHUFFLES is the number of
-// shuffles per case.
+// judge runs the cases with one policy and compares the results with the expected ones. PAWL_SHUFFLES is the number
+// of shuffles per case.
 func judge(t *testing.T, cases []judged, tune func(*config.Config)) {
 	t.Helper()
 	stage{tune: tune}.judge(t, cases)
 }
 
-// A stage is an environment in which stories run.
+// A stage is an environment in which scenarios run.
 type stage struct {
 	tune func(*config.Config)
-	// key is set if the source has a Stripe API key, which returns the objects of a story in their final state.
+	// key is set if the source has a Stripe API key. The simulated API returns the objects of a scenario in their
+	// final state.
 	key bool
-	// prepare runs before the first event, and then runs after the last one. Both can be nil.
+	// prepare runs before the first event, and the function then runs after the last event. Both can be nil.
 	prepare, then func(*rig)
 }
 
-// judgeBoth plays the stories without a key in every order, and with a key in the given order. The referee plays every
-// order with a key.
+// judgeBoth runs the scenarios without an API key in every order, and with an API key in the given order. TestReferee
+// runs every order with an API key.
 func (s stage) judgeBoth(t *testing.T, cases []judged) {
 	t.Helper()
 	withKey := slices.DeleteFunc(slices.Clone(cases), func(c judged) bool { return c.keyless })
@@ -307,7 +311,7 @@ func (s stage) judgeBoth(t *testing.T, cases []judged) {
 	})
 }
 
-// settlePasses ends policy.subscription_wait for payments without an event that reports their purpose.
+// settlePasses ends policy.subscription_wait for payments that no event assigns to a purchase.
 func settlePasses(r *rig) {
 	r.Helper()
 	r.exec(`update due set at = now(), next_at = now() where why = 'book'`)
@@ -331,7 +335,7 @@ func (s stage) judge(t *testing.T, cases []judged) {
 		all = append(all, c.tellings(time.Now(), n, shuffles, every)...)
 		every = schematest.Long() || every && (c.inOrder || len(c.events) < 2)
 	}
-	ours, mapped := uuid.NewString()[:8], map[string]string{} // all rigs share one Temporal
+	ours, mapped := uuid.NewString()[:8], map[string]string{} // all rigs share one Temporal server
 	for n, x := range all {
 		x.tag = fmt.Sprintf("-%s-v%d", ours, n)
 		mapped["acct_9"+x.tag] = "globex" + x.tag
@@ -438,7 +442,7 @@ func (s stage) judge(t *testing.T, cases []judged) {
 	}
 }
 
-// told describes how a story was delivered.
+// told describes how a scenario was delivered.
 func (x *telling) told() string {
 	return fmt.Sprintf("%s, in %s", x.how, cmp.Or(x.version, stripeapi.Version))
 }
@@ -447,7 +451,7 @@ func withoutPayments(lines []string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "booked payment ") })
 }
 
-// lettersOf returns the e-mails of a story's last event, if the story has a text to look for.
+// lettersOf returns the e-mails about the last event, if the scenario expects a text in them.
 func (r *rig) lettersOf(x *telling) (text string) {
 	r.Helper()
 	if x.says == "" {
@@ -463,7 +467,7 @@ func (r *rig) lettersOf(x *telling) (text string) {
 	return text
 }
 
-// answer makes the decisions about the parked events of the stories.
+// answer makes the decisions about the parked events of the scenarios.
 func (r *rig) answer(all []*telling) {
 	r.Helper()
 	for _, x := range all {
@@ -499,7 +503,7 @@ func differs(got, want []string) string {
 	return b.String()
 }
 
-// relative replaces times with their offset in the story.
+// relative replaces times with their offset from the start of the scenario.
 func (x *telling) relative(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -518,7 +522,7 @@ func (x *telling) relative(lines []string) []string {
 	return out
 }
 
-// sight reads lines and returns them by telling, without its tag.
+// sight reads lines and groups them by delivery, without the tag of the delivery.
 func (r *rig) sight(queries []string) map[int][]string {
 	r.Helper()
 	r.until("the outbox is empty", func() bool { return len(r.rows(`select type from outbox where published_at is null`)) == 0 })
@@ -541,9 +545,9 @@ func (r *rig) sight(queries []string) map[int][]string {
 
 const testMode = `case mode when 'test' then 'test ' else '' end || `
 
-// judgedSQL reads the state that a case checks: the rows, the effects that were done once, and the tasks. It omits the
-// task to release a workspace, because it depends on the order of the events, and the account of an entry, which
-// depends on it if an object had two accounts.
+// judgedSQL reads the state that a case checks: the rows, the completed effects, and the tasks. It omits two values
+// that depend on the order of the events: the task to release a workspace, and the account of an entry whose object
+// had two accounts.
 var judgedSQL = []string{
 	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), coalesce(nullif(status, ''), 'unknown'), nullif(plan, ''), quantity) from subscriptions`,
 	`select ` + testMode + `concat_ws(' ', id || ':', nullif(account, ''), status, amount) from invoices`,

@@ -2,10 +2,10 @@ package flowtest
 
 import "maps"
 
-// basilVersion is the first version whose object shapes are the shapes of the stories.
+// basilVersion is the first API version with the object shapes that the scenarios use.
 const basilVersion = "2025-03-31.basil"
 
-// versions returns the versions of a case besides Stripe's newest.
+// versions returns the API versions of a case, except Stripe's newest.
 func (c judged) versions() []string {
 	switch {
 	case c.old:
@@ -16,9 +16,9 @@ func (c judged) versions() []string {
 	return []string{"2023-10-16", basilVersion, "2024-10-28.acacia", "2026-08-26.dahlia", "2025-09-30.clover"}
 }
 
-// older gives an object the shape of a version before basil: periods on the subscription; an invoice's subscription,
-// taxes and prices in their former fields; and the invoice on the charge and the payment intent. invoices has the
-// invoice of each payment intent.
+// older gives an object the shape of an API version before basil: periods on the subscription; an invoice's
+// subscription, taxes and prices in their former fields; and the invoice on the charge and the payment intent.
+// invoices maps each payment intent to its invoice.
 func older(o map[string]any, version string, invoices map[string]any) {
 	switch o["object"] {
 	case "subscription":
@@ -43,7 +43,7 @@ func older(o map[string]any, version string, invoices map[string]any) {
 	}
 }
 
-// periodsUp moves the period from a subscription's items to the subscription or its previous attributes.
+// periodsUp moves the period from a subscription's items to the subscription or to its previous attributes.
 func periodsUp(o map[string]any) {
 	list, _ := o["items"].(map[string]any)
 	data, _ := list["data"].([]any)

@@ -15,9 +15,9 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A request without a response is applied late, after a newer one, by an API without versions. The workspace then has
-// the older plan, and pawl's table the newer one. When the older effect is found superseded, pawl sends the newer plan
-// again.
+// An API without versions applies an unanswered request late, after a newer request. The workspace then has the older
+// plan, and pawl's table the newer plan. When pawl detects that the older effect is superseded, it sends the newer
+// plan again.
 func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, hanging)
@@ -74,7 +74,7 @@ func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	}
 }
 
-// workspace returns the plan that an account's workspace has in the sandbox.
+// workspace returns the plan of an account's workspace in the sandbox.
 func (r *rig) workspace(account string) string {
 	r.Helper()
 	resp, err := http.Get(r.sandbox.URL() + "/workspaces/" + account)

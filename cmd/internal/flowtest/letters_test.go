@@ -14,8 +14,9 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The preview of an e-mail is the e-mail that is sent, and it can be shown afterwards. It contains the customer's name
-// only for a person who has given a reason. The preview reports if the e-mail would not be sent.
+// The preview of an e-mail is equal to the sent e-mail, and pawl can show it afterwards. The preview contains the
+// customer's name only for a person who has given a reason. If the e-mail would not be sent, the preview reports
+// that.
 func TestLetters_ShownAsTheyGoOut(t *testing.T) {
 	t.Parallel()
 	r := newIdleRig(t, false, nil)

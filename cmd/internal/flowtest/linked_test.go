@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// An invoice without an account is booked for its customer. Then the customer is linked to an account of ours, and the
-// second event of the invoice arrives: nothing is booked or sent again, and the entry keeps its account.
+// An invoice without an account is booked for its customer. Then the customer is linked to an account, and the second
+// event of the invoice arrives: nothing is booked or sent again, and the entry keeps its account.
 func TestInvoicePaid_LinkedBetweenItsEvents_BookedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

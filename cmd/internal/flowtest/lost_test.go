@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// asked counts the requests about single runs.
+// asked counts the requests to Temporal about single runs.
 type asked struct {
 	client.Client
 	count atomic.Int64
@@ -30,7 +30,7 @@ func (a *asked) DescribeWorkflowExecution(ctx context.Context, workflowID, runID
 	return a.Client.DescribeWorkflowExecution(ctx, workflowID, runID)
 }
 
-// Temporal's list contains a parked run while it waits, so pawl does not request the single run. After a person
+// Temporal's list contains a parked run while the run waits, so pawl does not request the single run. After a person
 // terminates the run, the list does not contain it.
 func TestLost_ParkedRunTerminated_NoticedByList(t *testing.T) {
 	t.Parallel()
@@ -87,8 +87,8 @@ func manyParked(t *testing.T) int {
 	return n
 }
 
-// With any number of parked runs, a terminated one is noticed within a minute by the searches of an ingress as in
-// production.
+// The searches of an ingress, configured as in production, detect a terminated run within a minute, whatever the
+// number of parked runs.
 func TestLost_ManyParked_OneTerminated_NoticedWithinAMinute(t *testing.T) {
 	t.Parallel()
 	r, parked := newIdleRig(t, false, nil), manyParked(t)

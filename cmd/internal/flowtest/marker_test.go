@@ -29,7 +29,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// marker is an address in one field of a payload. A person with read access must not see it.
+// marker is an address that the tests put into a field of a payload. A person with read access must not see it.
 const marker = "marker-7f3a@personal.example"
 
 // mayHoldPayloads lists the columns that may contain values of a payload, with the reason.
@@ -42,8 +42,8 @@ var mayHoldPayloads = map[string]string{
 	"effects.request":        "the bytes of an e-mail that is not sent yet; removed once it is",
 }
 
-// namedByPeople lists the last parts of the paths of fields that pawl uses as names. People at the adopting company or
-// the provider choose these names.
+// namedByPeople lists the last path elements of the fields that pawl uses as names. The adopting company or the
+// provider chooses these names, so they contain no personal data.
 var namedByPeople = map[string]string{
 	"id":                  "the ID of the event is its name in Temporal and in every list",
 	"price":               "the ID of a price that was made as a plan is free text",
@@ -72,7 +72,7 @@ func namedByPerson(path string) bool {
 	return false
 }
 
-// A place is one field of an event.
+// A place is the path of one field of an event.
 type place struct {
 	path    string
 	value   any
@@ -98,13 +98,13 @@ func placesOf(path string, value any) (found []place) {
 	return found
 }
 
-// markings returns values that replace a field: text, and objects with text as names.
+// markings returns values that replace a field: a text, and objects with the text as a field name.
 func markings() []any {
 	return []any{marker, map[string]any{"id": marker, "object": marker, marker: marker}, []any{marker, map[string]any{"id": marker}}}
 }
 
-// marked returns events with the marker in one field each. If a parser reads the field, the event has the marker only
-// there; the last event has it in all fields that no parser reads.
+// marked returns copies of the event, each with the marker in one field. If a parser reads the field, only that field
+// has the marker. One more copy has the marker in all fields that no parser reads.
 func marked(t *testing.T, base forge.Event, read func([]byte) any) (list []forge.Event) {
 	t.Helper()
 	var whole map[string]any
@@ -162,13 +162,14 @@ func encoded(t *testing.T, v any) []byte {
 	return body
 }
 
-// markedTypes are the event types of the short form: each object with facts.
+// markedTypes are the event types of the short form: one for each object with facts.
 var markedTypes = []string{
 	"customer.subscription.updated", "invoice.paid", "invoice.payment_failed", "checkout.session.completed", "customer.updated", "charge.succeeded",
 	"invoice_payment.paid", "refund.created", "charge.dispute.created", "radar.early_fraud_warning.created", "credit_note.created",
 }
 
-// eventsOfStripe returns marked events of each type, for the fields that the parser or the envelope uses.
+// eventsOfStripe returns marked events of each type, with the marker in the fields that the parser or the envelope
+// uses.
 func eventsOfStripe(t *testing.T) (list []forge.Event) {
 	types := markedTypes
 	if schematest.Long() {
@@ -240,7 +241,7 @@ func TestMarker_InEachField_NowhereOutsideThePayload(t *testing.T) {
 		for _, e := range list {
 			where[e.ID] = fmt.Sprintf("%s %s: %s", source, e.Type, e.Body)
 		}
-		for attempt := 1; len(list) > 0; attempt++ { // like a provider, again after a 503
+		for attempt := 1; len(list) > 0; attempt++ { // as a provider does, send the event again after a 503
 			refused := map[string]bool{}
 			if err := target.Send(t.Context(), list, 0, 4, func(sent forge.Result) {
 				if refused[sent.EventID] = sent.Status == http.StatusServiceUnavailable && attempt < 10; !refused[sent.EventID] && !sent.OK() {
@@ -334,7 +335,7 @@ func TestMarker_InEachField_NowhereOutsideThePayload(t *testing.T) {
 	}
 	found("the conditions", encoded(t, conditions))
 
-	// Logs, and the services that take entries, workspaces and internal events.
+	// Logs, and the requests to the finance, workspace and event services.
 	log.mu.Lock()
 	found("the log", log.all.Bytes())
 	log.mu.Unlock()

@@ -25,18 +25,18 @@ import (
 // row lists the largest set of effects of a flow. The table has a row for every flow.
 type row struct {
 	flow string
-	// before are the earlier events, and event is the event of the run.
+	// before are the earlier events, and event is the event whose run is tested.
 	before []func(p buyer) forge.Event
 	event  func(p buyer) forge.Event
-	// clock is set if the run executes a scheduled action that the event has caused.
+	// clock is set if the tested run executes a scheduled action of the event.
 	clock bool
-	// steps lists the kinds of effects in the order of their start. undoes lists the compensations if provisioning is
-	// refused. It is nil if the run parks instead.
+	// steps lists the kinds of effects in the order of their start. undoes lists the compensations that run if
+	// provisioning is refused. It is nil if the run parks instead.
 	steps, undoes []string
 	// plan is the provisioned plan if undoes is set.
 	plan string
-	// last is the e-mail that waits for the other effects. If provisioning is refused, it is not sent, and only the
-	// plan change is compensated.
+	// last is the e-mail that is sent after all other effects. If provisioning is refused, the e-mail is not sent,
+	// and pawl compensates only the change of plan.
 	last string
 }
 
@@ -99,7 +99,7 @@ var matrix = []row{
 		event: tells("credit_note.voided", "starter", 0),
 		steps: []string{"apply-facts", "credit-entry", "credit-reversal-entry", "relay"},
 	},
-	{ // the invoice moves from the customer's account to ours, and both workspaces are updated
+	{ // the invoice moves from the customer's account to the named account, and both workspaces are updated
 		flow: "AccountLinked", before: []func(buyer) forge.Event{tells("invoice.paid", "starter", -time.Hour, ofNobody)},
 		event: tells("customer.created", "starter", 0),
 		steps: []string{"apply-facts", "provision-workspace", "provision-workspace", "relay"},
@@ -122,7 +122,8 @@ var matrix = []row{
 		undoes: []string{"cancel-onboarding-task", "reverse-finance-entry", "withhold-grant", "provision-workspace"},
 		plan:   "enterprise",
 	},
-	{flow: "Relay", event: as("charge.failed", tells("charge.succeeded", "starter", 0)), steps: []string{"relay"}}, // the type has no flow
+	// no flow handles this type
+	{flow: "Relay", event: as("charge.failed", tells("charge.succeeded", "starter", 0)), steps: []string{"relay"}},
 }
 
 // elsewhere maps the kinds of effects outside of the table to the tests that cover them.
@@ -137,7 +138,7 @@ var elsewhere = map[string]string{
 	// The e-mails of scheduled actions.
 	"access-ending-notice": "TestAccountDue_Grace_Told",
 	"dunning-notice":       "TestAccountDue_Dunning_Parks_AndGoesOn",
-	// The table has one entry per flow. These entries are made in the same way.
+	// The table has one entry per flow. The effects with these entries work in the same way.
 	"refund-reversal-entry": "the branch failed-after",
 	"finance-correction":    "TestRules_PricesMappedLate_AsInTheTwinWorld: a person decides it",
 }
@@ -172,7 +173,7 @@ type buyer struct {
 	seed string
 }
 
-// tells returns an event about a purchase, some time after it.
+// tells returns an event about a purchase, some time after the purchase.
 func tells(eventType, plan string, after time.Duration, edits ...func(object map[string]any)) func(buyer) forge.Event {
 	return func(p buyer) forge.Event {
 		e := purchaseAt(p.T, p.seed, eventType, plan, bought.Add(after))
@@ -199,7 +200,7 @@ var paidByCharge = []func(buyer) forge.Event{
 	tells("invoice.paid", "starter", -time.Hour), tells("charge.succeeded", "starter", -time.Hour), tells("invoice_payment.paid", "starter", -time.Hour),
 }
 
-// ofNobody removes our account from an object.
+// ofNobody removes the account from an object.
 func ofNobody(object map[string]any) {
 	for key, value := range object {
 		inner, isObject := value.(map[string]any)
@@ -212,7 +213,7 @@ func ofNobody(object map[string]any) {
 	}
 }
 
-// trial is a run of a row with one failure.
+// trial is a test run of a row with one failure.
 type trial struct {
 	row
 	buyer
@@ -221,11 +222,11 @@ type trial struct {
 	workflowID string
 	// kind is the delayed effect, or "".
 	kind string
-	// lines are the journals before the run.
+	// lines are the sizes of the sandbox's journals before the run.
 	lines map[string]int
 }
 
-// outside maps sinks to services of the sandbox. Effects in our own database have no journal.
+// outside maps sinks to services of the sandbox. Effects in pawl's own database have no journal.
 var outside = map[string]string{
 	plan.SinkWorkspaces: "workspaces", plan.SinkFinance: "finance", plan.SinkMail: "email", plan.SinkDestinations: "relayed",
 }
@@ -243,8 +244,8 @@ func (x row) uses(service string) bool {
 	return slices.ContainsFunc(x.steps, func(kind string) bool { return serviceOf[kind] == service })
 }
 
-// troubled returns the rig of the matrix. A full refund ends access, a dispute holds it, and every event is relayed. No
-// breaker opens.
+// troubled returns the rig of this table test. A full refund ends access, an open dispute suspends it, and every
+// event is relayed. The circuit breakers never open.
 func troubled(t *testing.T, tune func(*config.Config)) *rig {
 	t.Helper()
 	r := newIdleRig(t, false, func(c *config.Config) {
@@ -272,7 +273,7 @@ func unhurried(c *config.Config) {
 	c.Sinks["workspaces"].Timeout, c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout = long, long, long
 }
 
-// trials creates a run of each row and delivers the earlier events, all rows together, stage by stage.
+// trials creates a run of each row and delivers the earlier events of all rows together, stage by stage.
 func (r *rig) trials(rows []row) []*trial {
 	r.Helper()
 	var list []*trial
@@ -332,7 +333,7 @@ func customerIn(t *testing.T, e forge.Event) string {
 	return customer
 }
 
-// come waits until the receipts of the events have one of the statuses.
+// come waits until each receipt has one of the statuses.
 func (r *rig) come(what string, events []string, wanted ...receipt.Status) {
 	r.Helper()
 	var words []string
@@ -351,7 +352,7 @@ func idsOf(list []*trial) (events []string) {
 	return events
 }
 
-// begin starts the runs. A run of a scheduled action starts when its action is due.
+// begin starts the tested runs. A run of a scheduled action starts when its action is due.
 func (r *rig) begin(list []*trial) {
 	r.Helper()
 	for _, x := range list {
@@ -369,7 +370,7 @@ func (r *rig) begin(list []*trial) {
 	}
 }
 
-// note records the journals before each run.
+// note records the sizes of the journals before each run.
 func (r *rig) note(list []*trial) {
 	r.Helper()
 	journals := r.journals()
@@ -390,7 +391,7 @@ func (r *rig) journals() map[string][]entry {
 	return journals
 }
 
-// of returns the journal entries of the run's accounts or of its event.
+// of returns the journal entries of the run's accounts or event.
 func (x *trial) of(lines []entry) (own []entry) {
 	for _, e := range lines {
 		if slices.Contains(x.accounts, e.Account) && e.Account != "" || e.Body["id"] == x.event.ID {
@@ -400,8 +401,8 @@ func (x *trial) of(lines []entry) (own []entry) {
 	return own
 }
 
-// did returns the new journal entries of the run by service, and the kinds of its effects in their order. A repeated
-// idempotency key is no effect, but a mail that is sent twice counts as two.
+// did returns the new journal entries of the run by service, and the kinds of its effects in their order. A request
+// with a repeated idempotency key does not count, but an e-mail that is sent twice counts as two.
 func (x *trial) did(journals map[string][]entry) (lines map[string][]entry, kinds []string) {
 	lines = map[string][]entry{}
 	var all []entry
@@ -423,8 +424,8 @@ func (x *trial) did(journals map[string][]entry) (lines map[string][]entry, kind
 	return lines, kinds
 }
 
-// judge compares a finished run with the table: its outcome, its effects (each once), and its compensations (each once,
-// in reverse order).
+// judge compares a finished run with the table: its outcome, its effects, and its compensations in reverse order,
+// each done once.
 func (r *rig) judge(x *trial, outcome string, journals map[string][]entry) {
 	r.Helper()
 	result := r.result(x.workflowID, "")
@@ -437,7 +438,7 @@ func (r *rig) judge(x *trial, outcome string, journals map[string][]entry) {
 		kind, _, _ := strings.Cut(e.Key, ":")
 		kinds = append(kinds, kind)
 	}
-	if x.kind != "" && takenBack { // the run started again and skipped the compensations that the ledger contains
+	if x.kind != "" && takenBack { // the run started again, and skipped the compensations that the ledger shows as done
 		kinds = r.rows(`select kind from effects where event_id = $1 and (state in ('done', 'compensated') or kind = 'provision-workspace') order by kind`, x.event.ID)
 		slices.Sort(kinds)
 		want = slices.Sorted(slices.Values(want))
@@ -469,7 +470,8 @@ func (r *rig) judge(x *trial, outcome string, journals map[string][]entry) {
 	}
 }
 
-// endOf returns the outcome of a run, or that everything but a refused change is done.
+// endOf returns the outcome of a run. If only a change of plan was refused, the outcome is that everything else is
+// done.
 func endOf(result workflows.EventResult) string {
 	if strings.HasPrefix(result.Reason, "withheld: ") {
 		return "withheld"
@@ -477,12 +479,12 @@ func endOf(result workflows.EventResult) string {
 	return result.Outcome
 }
 
-// but returns the steps without some kinds.
+// but returns the steps without the given kinds.
 func (x row) but(kinds ...string) []string {
 	return slices.DeleteFunc(slices.Clone(x.steps), func(kind string) bool { return slices.Contains(kinds, kind) })
 }
 
-// takenBack returns the outcome of a run with refused provisioning.
+// takenBack returns the outcome of a run if provisioning is refused.
 func (x *trial) takenBack() string {
 	if x.last != "" {
 		return "withheld"
@@ -494,7 +496,7 @@ func outsideOnly(kinds []string) []string {
 	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return serviceOf[kind] == "" })
 }
 
-// over waits for the end of all runs and compares each with the table.
+// over waits for the end of all runs and compares each run with the table.
 func (r *rig) over(list []*trial, outcome func(*trial) string) {
 	r.Helper()
 	r.come("all have ended", idsOf(list), receipt.Processed, receipt.Compensated)
@@ -538,7 +540,7 @@ func (r *rig) decideAll(list []*trial, action string) {
 	}
 }
 
-// faultOf returns the fault with which a service answers all requests until it recovers.
+// faultOf returns a fault that makes a service reject all requests until it recovers.
 func faultOf(service, what string) string {
 	switch {
 	case service == "email" && what == "refuse":
@@ -555,9 +557,9 @@ func faultOf(service, what string) string {
 	return fmt.Sprintf(`{"service":%q,"status":503,"next":1000000}`, service)
 }
 
-// refuseWorkspaces makes the sink refuse every attempt to provision the plans of the trials. A fault that one attempt
-// uses up would let the next attempt succeed if the answer to the first came after its timeout. A compensation
-// provisions another plan and is accepted.
+// refuseWorkspaces makes the sink refuse every attempt to provision the plans of the trials. A fault for only one
+// attempt would not be enough: if the answer to the first attempt arrived after its timeout, the next attempt would
+// succeed. A compensation provisions another plan and is accepted.
 func (r *rig) refuseWorkspaces(list []*trial) {
 	for _, x := range list {
 		r.fault(fmt.Sprintf(`{"service":"workspaces","status":402,"account":%q,"plan":%q,"next":1000000}`, x.accounts[0], x.plan))
@@ -566,14 +568,14 @@ func (r *rig) refuseWorkspaces(list []*trial) {
 
 var sandboxed = slices.Sorted(maps.Values(outside))
 
-// part is a row with the kind of effect that a failure is about.
+// part is a row with the kind of effect that fails.
 type part struct {
 	row
 	kind string
 }
 
-// parts returns the rows with the kinds of effects that kinds names. The short form contains each row and each kind
-// once.
+// parts returns each row with each of the kinds that the function kinds selects. The short form contains each row and
+// each kind once.
 func parts(kinds func(row) []string) (list []part) {
 	met := map[string]bool{}
 	for n, w := range matrix {
@@ -592,7 +594,7 @@ func parts(kinds func(row) []string) (list []part) {
 	return list
 }
 
-// whichUse returns the rows to test with a failing service.
+// whichUse returns the rows to test if the service fails.
 func whichUse(service string) (rows []row) {
 	of := map[string]bool{}
 	for _, p := range parts(func(w row) []string { return outsideOnly(w.steps) }) {
@@ -603,7 +605,7 @@ func whichUse(service string) (rows []row) {
 	return rows
 }
 
-// Without a failure, and after a reset, each flow has the effects of the table once.
+// Without a failure, and after a reset, each flow runs the effects of the table once.
 func TestMatrix_Reset(t *testing.T) {
 	t.Parallel()
 	r := troubled(t, nil)
@@ -614,8 +616,8 @@ func TestMatrix_Reset(t *testing.T) {
 	r.resetAll(list, asProcessed)
 }
 
-// If a service refuses for good, the effects that depend on it are compensated once, in reverse order. The run parks
-// for the others, and the decision repeats no effect.
+// If a service refuses permanently, the effects that depend on it are compensated once, in reverse order. If the
+// refused effect cannot be compensated, the run parks, and the decision of a person repeats no effect.
 func TestMatrix_RefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := troubled(t, unhurried)
@@ -647,8 +649,8 @@ func TestMatrix_RefusedForGood(t *testing.T) {
 	}
 }
 
-// A service fails until the retry time of its effects ends. All other effects are done, and the run becomes a dead
-// letter. After the service has recovered, a retry completes the run.
+// A service fails until the maximum retry time of its effects has passed. All other effects are done, and the run
+// becomes a dead letter. After the service has recovered, a retry completes the run.
 func TestMatrix_TimeUsedUp(t *testing.T) {
 	t.Parallel()
 	r := troubled(t, nil)
@@ -675,8 +677,8 @@ func TestMatrix_TimeUsedUp(t *testing.T) {
 	}
 }
 
-// A run is cancelled during its first effect, so that no other starts, and during a retry. After a decision the run
-// completes its effects.
+// A run is cancelled once during its first effect, so that no other effect starts, and once during a retry. After the
+// decision of a person, the run completes its effects.
 func TestMatrix_Cancelled(t *testing.T) {
 	t.Parallel()
 	forDays := config.Retries{InitialInterval: time.Hour, MaxInterval: time.Hour, MaxElapsed: 24 * time.Hour}
@@ -776,7 +778,7 @@ func TestMatrix_WorkerKilled(t *testing.T) {
 	}
 }
 
-// The same during compensation.
+// The second part does the same during a compensation.
 func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 	t.Parallel()
 	for point, before := range map[string]bool{"before": true, "after": false} {
@@ -785,7 +787,8 @@ func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 			r := troubled(t, unhurried)
 			g := newGate(before)
 			kill := r.hire(g)
-			list := r.trialsOf(parts(func(w row) []string { // the gate would block the refused effect
+			// the refused effect never completes, so the gate would block it
+			list := r.trialsOf(parts(func(w row) []string {
 				return slices.DeleteFunc(slices.Clone(w.undoes), func(kind string) bool { return kind == "provision-workspace" })
 			}))
 			for _, x := range list {
@@ -802,10 +805,10 @@ func TestMatrix_WorkerKilledWhileTakingBack(t *testing.T) {
 }
 
 // A worker is killed after the services have received its requests and before it has received the responses. Effects
-// with a key are sent again and done once. A mail becomes uncertain and parks the run.
+// with an idempotency key are sent again and applied once. An e-mail becomes uncertain and parks the run.
 func TestMatrix_WorkerKilledWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	const answers = 10 * time.Second // all requests must be sent before that
+	const answers = 10 * time.Second // the worker must send all requests before this time
 	r := troubled(t, func(c *config.Config) {
 		relayed := c.Destinations["relayed"]
 		relayed.Timeout, relayed.MaxConcurrency = answers, 200

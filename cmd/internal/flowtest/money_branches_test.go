@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// all combines several preparations.
+// all combines several preparations into one.
 func all(list ...func(*rig, forge.Event)) func(*rig, forge.Event) {
 	return func(r *rig, e forge.Event) {
 		for _, prepare := range list {
@@ -22,7 +22,7 @@ func all(list ...func(*rig, forge.Event)) func(*rig, forge.Event) {
 // charged prepares a paid invoice with a charge that does not name it, and the event that connects them.
 var charged = all(sent("invoice.paid", -time.Hour), sent("charge.succeeded", -time.Hour), sent("invoice_payment.paid", -time.Hour))
 
-// sold makes a session a one-time purchase for a week.
+// sold makes a session a one-time purchase of a week.
 func sold(t *testing.T, e forge.Event) forge.Event {
 	return session(t, e, func(object map[string]any) {})
 }
@@ -42,10 +42,11 @@ func nobody(t *testing.T, e forge.Event) forge.Event {
 }
 
 func weekly(c *config.Config) {
-	c.Plans.Prices["price_week"] = config.Price{Plan: "starter", For: 10 * 365 * 24 * time.Hour} // longer than the test
+	// longer than the test takes
+	c.Plans.Prices["price_week"] = config.Price{Plan: "starter", For: 10 * 365 * 24 * time.Hour}
 }
 
-// ordered returns the effects of a paid order.
+// ordered returns the effects of a paid one-time order.
 func ordered(pairs ...string) map[string]string {
 	return with(map[string]string{"apply-facts": "done", "provision-workspace": "done", "finance-export": "done", "order-email": "done"}, pairs...)
 }
@@ -122,7 +123,7 @@ var moneyBranches = []branch{
 	},
 	{
 		flow: "CheckoutPaid", name: "ordered-delayed", plan: "starter", eventType: "checkout.session.async_payment_succeeded", outcome: "processed", tune: weekly, change: sold,
-		prepare: func(r *rig, e forge.Event) { // a delayed payment: completed, but not paid yet
+		prepare: func(r *rig, e forge.Event) { // the session is complete, but the payment is delayed
 			before := purchaseAt(r.T, seedOf(e), "checkout.session.completed", "starter", bought.Add(-time.Hour))
 			r.result(r.receive(session(r.T, rename(r.T, before, before.ID+"_completed"), func(object map[string]any) {
 				object["payment_status"], object["payment_intent"] = "unpaid", "pi_"+seedOf(e)

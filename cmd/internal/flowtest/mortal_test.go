@@ -15,8 +15,9 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// hire starts a worker with its own process, whose activities pass the gates. kill ends it like kill -9 as seen from
-// outside: no activity completes or reports anything. kill may be called once.
+// hire starts a worker with its own connections, as a separate process would have. Its activities pass through the
+// gates. kill ends the worker like kill -9, as seen by other processes: no activity completes or reports anything.
+// kill may be called only once.
 func (r *rig) hire(gates ...*gate) (kill func()) {
 	r.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -34,7 +35,7 @@ func (r *rig) hire(gates ...*gate) (kill func()) {
 	}
 	options := node.WorkerOptions()
 	options.WorkerStopTimeout = 0
-	options.MaxConcurrentLocalActivityExecutionSize = 1000 // an activity that a gate blocks keeps its slot
+	options.MaxConcurrentLocalActivityExecutionSize = 1000 // an activity that waits at a gate occupies its slot
 	for _, g := range gates {
 		options.Interceptors = append(options.Interceptors, g)
 	}
@@ -49,7 +50,7 @@ func (r *rig) hire(gates ...*gate) (kill func()) {
 	var publishing sync.WaitGroup
 	publishing.Go(func() { publisher.Run(ctx) })
 	kill = sync.OnceFunc(func() {
-		node.Temporal.Close() // first, so that activities that end from now on report nothing
+		node.Temporal.Close() // close this first, so that activities that end later report nothing
 		stop()
 		for _, g := range gates {
 			g.open(errors.New("the worker was killed"))
@@ -64,17 +65,17 @@ func (r *rig) hire(gates ...*gate) (kill func()) {
 	return kill
 }
 
-// gate blocks activities: for each event the effect of one kind, before it starts or after it is done.
+// gate blocks the effects of one kind for each event, before they start or after they are done.
 type gate struct {
 	interceptor.WorkerInterceptorBase
-	// before blocks an effect before anything of it has happened. Otherwise the gate blocks it after the ledger has it
-	// as done, and before Temporal gets the result.
+	// before blocks an effect before it starts. Otherwise the gate blocks it after the ledger records it as done, and
+	// before Temporal receives the result.
 	before bool
 
 	mu     sync.Mutex
 	kinds  map[string]string // by event
 	held   int
-	busy   int // all activities that have started and not ended, including the blocked ones
+	busy   int // all running activities, including the blocked ones
 	opened chan struct{}
 	end    error
 }
@@ -97,7 +98,7 @@ func (g *gate) holding() int {
 	return g.held
 }
 
-// begins counts a started activity, and returns the function that counts its end.
+// begins counts a started activity, and returns a function that counts its end.
 func (g *gate) begins() (ends func()) {
 	add := func(n int) {
 		g.mu.Lock()
@@ -119,11 +120,11 @@ func (r *rig) standStill(g *gate, n int) {
 		if still++; g.held != n || g.busy != n {
 			still = 0
 		}
-		return still == 10 // a requested activity may not have started yet
+		return still == 10 // an activity that the workflow has requested may not have started yet
 	})
 }
 
-// open ends the blocked activities with an error, or lets them continue if end is nil.
+// open ends the blocked activities with the error end, or lets them continue if end is nil.
 func (g *gate) open(end error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

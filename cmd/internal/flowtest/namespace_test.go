@@ -17,8 +17,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A namespace is deleted and created again while pawl runs. After a failed start the dispatcher detects that the search
-// attributes are missing, registers them, and starts the event.
+// A namespace is deleted and created again while pawl runs. The first start fails. The dispatcher then detects the
+// missing search attributes, registers them, and starts the event.
 func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
 	t.Parallel()
 	namespace := "anew-" + uuid.NewString()

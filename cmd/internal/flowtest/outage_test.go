@@ -14,8 +14,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A sink is down while many events arrive. Their runs wait for its breaker, which the receipt and the Temporal UI show,
-// and use up no attempts. No run parks, and after the sink has recovered each effect is done once.
+// A sink is down while many events arrive. The runs of these events wait while the circuit breaker of the sink is
+// open. The receipt and the Temporal UI show the wait, and it uses up no attempts. No run parks, and after the sink
+// has recovered each effect is done once.
 func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -50,7 +51,8 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 			if n := r.rows(`select count(*)::text from receipts where status in ('dead', 'needs_review')`)[0]; n != "0" {
 				t.Errorf("%s parked", n)
 			}
-			r.until("a timer names the sink", func() bool { // the receipt shows it before the run's task ends
+			// the receipt can show the wait before the workflow task ends
+			r.until("a timer names the sink", func() bool {
 				got := r.timers(firstRun)
 				return len(got) > 0 && strings.Contains(got[0], "finance-export waits: finance has been down since ")
 			})
@@ -68,7 +70,8 @@ func TestOutage_NobodyParks_DoneWhenTheSinkIsBack(t *testing.T) {
 	}
 }
 
-// The last attempt is made when the retry time is over, even while the breaker is open. Then the run parks.
+// When the maximum retry time is over, pawl makes a last attempt, even while the circuit breaker is open. Then the
+// run parks.
 func TestOutage_TimeIsOver_Dead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)

@@ -27,15 +27,15 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// A run is reset while its worker executes a local activity. The worker is not notified: it continues and finishes its
-// run after the new run has parked. The receipt must show that the new run waits for a person.
+// A run is reset while its worker executes a local activity. The worker does not learn of the reset. It continues and
+// finishes the old run after the new run has parked. The receipt must show that the new run waits for a person.
 func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 	t.Parallel()
 	c := dialTemporal(t)
 	pool := schematest.New(t)
 	receipts := receipt.NewStore(pool, receipt.Options{Timeout: 10 * time.Second})
 	defer receipts.Close()
-	eventID := "evt_" + uuid.NewString()[:8] // the server remembers workflow IDs when tests run more than once
+	eventID := "evt_" + uuid.NewString()[:8] // the server remembers workflow IDs if a test runs more than once
 	kept, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "github", Provider: "github", ReceivedAt: time.Now(),
 		Events: []receipt.New{{Mode: "live", EventID: eventID, Identity: receipt.ByID, Type: "push", Status: receipt.Received, Body: []byte("{}")}}})
 	if err != nil {
@@ -73,7 +73,7 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 		}
 		close(loading)
 		<-goOn
-		return activities.LoadRelayResult{}, nil // relays to no destination, so the run finishes at once
+		return activities.LoadRelayResult{}, nil // no destination is configured, so the run finishes at once
 	})
 
 	in := workflows.EventInput{Ref: event.Ref{ReceiptID: id, Provider: "github", Mode: "live", EventID: eventID, Type: "push"}}
@@ -127,8 +127,8 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 			}
 		}
 	}
-	// next waits for the next finished run. It takes up to the worker's heartbeat, after which the worker abandons the
-	// old run.
+	// next waits for the end of the next run. This takes up to one heartbeat interval of the worker, which then
+	// abandons the old run.
 	next := func() string {
 		select {
 		case run := <-finished:
@@ -147,8 +147,8 @@ func TestReset_WorkerGoesOnWithTheOldRun_ReceiptShowsTheNewOne(t *testing.T) {
 		t.Errorf("the old run was finished, and the receipt is %s; want %s", got, parked)
 	}
 
-	// The fence of the status is the start of its workflow task in Temporal's time. The new run's later statuses have
-	// later fences.
+	// A receipt's status stores the start time of its workflow task, in Temporal's time, and rejects changes from
+	// earlier tasks. Later statuses of the new run have later times.
 	if got, want := fence(), started(); !got.Equal(want) {
 		t.Errorf("parked as of %s, want the begin of the task, %s", got, want)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A sink is paused while many events arrive. Their runs wait and show it, none parks, nothing is sent, and no attempt
-// is used up. After the sink is resumed, each effect is done once.
+// A sink is paused while many events arrive. Their runs wait and show the pause, no run parks, nothing is sent, and
+// no attempt is used up. After the sink is resumed, each effect is done once.
 func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)
@@ -64,7 +64,8 @@ func TestPause_Sink_UnderLoad_NobodyParks_NothingSent(t *testing.T) {
 	}
 }
 
-// Events of a paused source are stored and not run. After the source is resumed, each event runs once.
+// pawl stores the events of a paused source and does not run them. After the source is resumed, each stored event
+// runs once.
 func TestPause_Source_TakenAndNotRun_ThenEachOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, neverHasty)

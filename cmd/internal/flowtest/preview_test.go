@@ -41,7 +41,7 @@ func (r *rig) rest() map[string]string {
 	return rows
 }
 
-// A retry after the sink's key lifetime requires a confirmation, and the preview contains that.
+// If the sink's idempotency key has expired, a retry requires a confirmation, and the preview shows that.
 func TestPreview_KeyForgotten_AsksAsSaid(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, false, func(c *config.Config) {
@@ -69,7 +69,7 @@ func TestPreview_KeyForgotten_AsksAsSaid(t *testing.T) {
 	}
 }
 
-// A preview of each verb with real components changes no row, and the later decision has the predicted result.
+// The preview of each verb, with real components, changes no row, and the later decision has the predicted result.
 func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 	t.Parallel()
 	for verb, want := range map[string]struct {
@@ -112,7 +112,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 			}
 			for _, e := range said.Effects {
 				if e.Undoes == "" && e.Kind == "provision-workspace" && strings.HasSuffix(e.Key, ":v2") {
-					continue // the target of the workspace after the compensation
+					continue // skip the target of the workspace, which the compensation changes
 				}
 				if want.says[e.Kind] != e.Will {
 					t.Errorf("%s: %s (%s), want %s", e.Key, e.Will, e.Why, want.says[e.Kind])
@@ -167,8 +167,8 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 	}
 }
 
-// If a sink is paused or down, the preview reports that its effects will wait, and the reason. The decision then has
-// this result.
+// If a sink is paused or down, the preview reports that its effects will wait, and why. The decision then has the
+// predicted result.
 func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]struct {
@@ -207,7 +207,7 @@ func TestPreview_SinkPausedOrOut_SaysThatItWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.until("the worker has heard", func() bool {
-				if name == "out" { // requests in progress when the worker noticed have closed it
+				if name == "out" { // requests that were in progress when the worker opened the breaker have closed it
 					if err := held.begin(r); err != nil {
 						t.Fatal(err)
 					}

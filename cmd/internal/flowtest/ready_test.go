@@ -16,7 +16,7 @@ import (
 
 var waits = regexp.MustCompile(`(?m)^effects: .*: waits for customer cus_`)
 
-// The readiness page shows the locks that effects wait for. It stays ready, so deliveries continue.
+// The readiness page shows the database locks that effects wait for. The ingress stays ready, so deliveries continue.
 func TestReadyz_AccountLocked_SaysSinceWhen(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,7 +24,7 @@ func TestReadyz_AccountLocked_SaysSinceWhen(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	_ = listener.Close() // release the port for the rig
+	_ = listener.Close() // free the port so that the rig can use it
 	r := newRig(t, func(c *config.Config) { c.Ops.Worker = address })
 	if err := r.CheckSchema(t.Context()); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (r *rig) compare(id string) *account.Reconciliation {
 	return found
 }
 
-// reconcile applies Stripe's state to the account and waits for the runs.
+// reconcile applies Stripe's state to the account and waits until all runs have ended.
 func (r *rig) reconcile(found *account.Reconciliation, branch string) {
 	r.Helper()
 	r.says("ada", account.Reconcile.Name, found.Account, "events were lost", decide.Args{Found: found})
@@ -72,8 +72,8 @@ func fields(found *account.Reconciliation) (list []string) {
 	return list
 }
 
-// A change was reverted, and the event about that never arrived. Stripe returns a state older than the known one, and
-// reconcile applies it.
+// A change was reverted, and the event of the revert never arrived. Stripe returns a state older than the state in
+// pawl, and reconcile applies Stripe's state.
 func TestReconcile_TakenBackUnseen_BroughtThere(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -103,9 +103,9 @@ func TestReconcile_TakenBackUnseen_BroughtThere(t *testing.T) {
 	r.noDifference()
 }
 
-// The events about a plan change and a payment of an account never arrived. The comparison shows the differences.
-// Applying it updates the rows, the workspace and the finance sink, and sends no e-mail. Afterwards there is no
-// difference, and a late delivery has no effects.
+// The events about a plan change and a payment of an account never arrived. `pawl reconcile` shows the differences.
+// `pawl reconcile --yes` updates the rows, the workspace and the finance sink, and sends no e-mail. Afterwards there
+// is no difference, and a late delivery of the events has no effects.
 func TestReconcile_Drifted_BroughtThere_OnceAndForAll(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -153,7 +153,7 @@ func TestReconcile_Drifted_BroughtThere_OnceAndForAll(t *testing.T) {
 	if again := r.compare(account); len(again.Differences) != 0 || again.Compared == 0 || len(again.LeftOut) != 0 {
 		t.Errorf("a second time: %q of %d, left out %v", fields(again), again.Compared, again.LeftOut)
 	}
-	// Delivered at last.
+	// The missing events are delivered late.
 	for _, e := range []forge.Event{changed, paid} {
 		r.result(r.receive(e), "")
 	}
@@ -169,8 +169,8 @@ func TestReconcile_Drifted_BroughtThere_OnceAndForAll(t *testing.T) {
 	}
 }
 
-// The end of a subscription was lost. Reconcile ends access with the time of the end, and a second reconcile finds no
-// difference.
+// The event of a subscription's end was lost. Reconcile ends access with the time at which the subscription ended,
+// and a second reconcile finds no difference.
 func TestReconcile_EndedUnseen_AccessEnds(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -199,7 +199,7 @@ func TestReconcile_EndedUnseen_AccessEnds(t *testing.T) {
 }
 
 // The events about a refund, a dispute, a credit note and the connection of the charge to its invoice never arrived.
-// The comparison shows them. Applying it books each once, and a late delivery books nothing.
+// `pawl reconcile` shows them. `pawl reconcile --yes` books each of them once, and a late delivery books nothing.
 func TestReconcile_MoneyUnseen_BookedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -258,8 +258,9 @@ func TestReconcile_MoneyUnseen_BookedOnce(t *testing.T) {
 	r.noDifference()
 }
 
-// The session of a one-time purchase never arrived. The comparison shows it. Applying it provisions and books it once,
-// with the time of its payment and without an e-mail. A late delivery has no effects. An unpaid session is ignored.
+// The session of a one-time purchase never arrived. `pawl reconcile` shows the session. `pawl reconcile --yes`
+// provisions and books it once, with the time of its payment and without an e-mail. A late delivery has no effects.
+// An unpaid session is ignored.
 func TestReconcile_BoughtOnceUnseen_BookedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, func(c *config.Config) { neverHasty(c); weekly(c) })
@@ -308,8 +309,8 @@ func TestReconcile_BoughtOnceUnseen_BookedOnce(t *testing.T) {
 	r.noDifference()
 }
 
-// The event about a card issuer's fraud warning never arrived. The comparison shows the warning with its charge, and
-// applying it opens the task that the event would have opened.
+// The event about a card issuer's fraud warning never arrived. `pawl reconcile` shows the warning with its charge,
+// and `--yes` opens the task that the event would have opened.
 func TestReconcile_WarningUnseen_TaskOpen(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)
@@ -343,7 +344,8 @@ func TestReconcile_WarningUnseen_TaskOpen(t *testing.T) {
 	r.noDifference()
 }
 
-// No event of a customer ever arrived. Reconcile finds it by the customer ID, and reports errors of another customer.
+// No event of a customer ever arrived. Reconcile finds the customer by its ID, and reports an error for a customer
+// that does not exist.
 func TestReconcile_CustomerUnheardOf(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, neverHasty)

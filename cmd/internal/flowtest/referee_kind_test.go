@@ -8,10 +8,11 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// This file contains the stories that need a policy or a failing service, and the purchases that a customer makes by
+// This file contains scenarios that need a policy or a failing service, and purchases that a customer makes by
 // mistake or without Checkout.
 
-// refereeKinds are the stories that must occur in TestReferee with its fixed seed; otherwise the test fails.
+// refereeKinds lists the kinds of scenarios that TestReferee must produce with its fixed seed; otherwise the test
+// fails.
 var refereeKinds = []string{
 	"buys the plan twice", "pays by the API", "is refunded in twelve parts", "has a schedule", "has its upgrade paid",
 	"disputes the paid month", "disputes a month that is over", "has its workspace refused", "has twelve items, and no key fetches them",
@@ -19,7 +20,7 @@ var refereeKinds = []string{
 	"is deleted", "replaces its subscription", "disputes", "has no money for", "is late with",
 }
 
-// settings adapts the configuration of a season to its mode.
+// settings adapts the configuration of a season to the season's mode.
 func (m refereeMode) settings(c *config.Config) {
 	if m.paidPlans {
 		c.Policy.GrantPlanOn = "payment"
@@ -29,10 +30,10 @@ func (m refereeMode) settings(c *config.Config) {
 	}
 }
 
-// agenda lists the stories that companies of every mode play first, one per company.
+// agenda lists the scenarios that the companies of every mode play first, one per company.
 var agenda = []func(*company){(*company).buysTwice, (*company).paysByAPI, (*company).isRefundedInParts}
 
-// purposely plays the story that a company must have.
+// purposely plays the scenario that a company must have.
 func (c *company) purposely() {
 	if c.sub.status != "active" {
 		return
@@ -57,7 +58,7 @@ func (c *company) buysTwice() {
 	}
 	c.did("buys the plan twice")
 	first := *c
-	defer func() { // also if the story ends earlier
+	defer func() { // even if the scenario ends earlier
 		c.twin, c.sub = c.sub, first.sub
 		c.second, c.credit, c.pending, c.invoiced, c.coupon, c.extras = false, first.credit, first.pending, first.invoiced, first.coupon, first.extras
 	}()
@@ -80,9 +81,10 @@ func (c *company) buysTwice() {
 	}
 }
 
-// paysByAPI is a payment intent that a program creates for the customer, without an invoice or session. Since basil no
-// event reports that it has no invoice. Without an API key pawl does not book it: docs/billing/entries.md, unknown
-// payments. With a key, pawl fetches this when money is refunded.
+// paysByAPI simulates a payment intent that a program creates for the customer, without an invoice or session. Since
+// API version basil, no event shows that the payment has no invoice. Without an API key, pawl does not book the
+// payment: docs/billing/entries.md, unknown payments. With an API key, pawl fetches the payment when money is
+// refunded.
 func (c *company) paysByAPI() {
 	c.did("pays by the API")
 	amount := 700 + c.Int64N(3000)
@@ -100,7 +102,7 @@ func (c *company) paysByAPI() {
 	}
 }
 
-// isRefundedInParts creates more refunds of a charge than an event's list contains.
+// isRefundedInParts creates more refunds of a charge than the list in an event contains.
 func (c *company) isRefundedInParts() {
 	paid := c.refundable()
 	if len(paid) == 0 {
@@ -118,9 +120,9 @@ func (c *company) isRefundedInParts() {
 	}
 }
 
-// hasSchedule uses a schedule to change the plan: at the renewal, or in the middle of the month, which is billed at
-// once. https://docs.stripe.com/billing/subscriptions/subscription-schedules. With policy.grant_plan_on: payment, the
-// payment grants a higher plan, and the change grants a lower one: docs/billing/access.md.
+// hasSchedule changes the plan with a subscription schedule: at the renewal, or in the middle of the month, which is
+// billed at once. https://docs.stripe.com/billing/subscriptions/subscription-schedules. With policy.grant_plan_on:
+// payment, a payment grants a higher plan, and the change itself grants a lower plan: docs/billing/access.md.
 func (c *company) hasSchedule() {
 	if c.sub.status != "active" || c.sub.cancels || !c.now.Before(c.sub.end) || c.sub.granted != c.sub.plan {
 		return
@@ -151,15 +153,15 @@ func (c *company) hasSchedule() {
 
 var planOrder = []string{"", "starter", "pro", "enterprise"}
 
-// lowers grants the ordered plan if it is not higher than the granted plan, or if the policy does not wait for the
-// payment.
+// lowers grants the ordered plan if it is not higher than the granted plan, or if the policy does not wait for
+// payments.
 func (c *company) lowers() {
 	if !c.paidPlans || slices.Index(planOrder, c.sub.plan) <= slices.Index(planOrder, c.sub.granted) {
 		c.sub.granted = c.sub.plan
 	}
 }
 
-// covers grants the plan of a paid invoice.
+// covers grants the plan that a paid invoice sells.
 func (c *company) covers(i *worldInvoice) {
 	if i.sub != c.sub.id || i.once || c.sub.granted == c.sub.plan {
 		return
@@ -200,7 +202,7 @@ func (c *company) disputesPaid() {
 	}
 }
 
-// newestPaid returns the paid invoice of the subscription's newest period.
+// newestPaid returns the paid invoice with the newest period of the subscription.
 func (c *company) newestPaid(s worldSubscription) (newest *worldInvoice) {
 	for _, i := range c.invoices {
 		if i.sub == s.id && i.status == "paid" && (i.reason == "subscription_create" || i.reason == "subscription_cycle") {
@@ -210,14 +212,15 @@ func (c *company) newestPaid(s worldSubscription) (newest *worldInvoice) {
 	return newest
 }
 
-// taken reports whether a dispute revokes the access that a payment granted: with dispute: hold while it is open, and
-// with dispute_lost: end after it.
+// taken reports whether a dispute revokes the access that a payment granted: while the dispute is open with policy
+// dispute: hold, and after it is lost with dispute_lost: end.
 func (c *company) taken(i *worldInvoice) bool {
 	return c.takes && i != nil && slices.ContainsFunc(c.disputes, func(d *worldDispute) bool { return d.of == i && d.status != "won" })
 }
 
-// isRefused is a customer whose plan the workspace service rejects: docs/effects.md, a refused purchase. Support
-// refunds the payment, which closes the task, ends the subscription, and sells a plan that the service accepts.
+// isRefused simulates a customer whose plan the workspace service rejects: docs/effects.md, a refused purchase.
+// Support refunds the payment, which closes the task, ends the subscription, and sells a plan that the service
+// accepts.
 func (c *company) isRefused() {
 	c.did("has its workspace refused")
 	c.plan = refusedPlan
@@ -244,10 +247,11 @@ func (c *company) isRefused() {
 
 const refusedPlan = "pro"
 
-// mostKills is the maximum number of kills in a season. After each, the test waits until Temporal notices the kill.
+// mostKills is the maximum number of times that a season kills its worker. After each, the test waits until Temporal
+// notices the kill.
 var mostKills = schematest.OrLong(2, 4)
 
-// mortal is a season with a worker that can be killed.
+// mortal is a season whose worker can be killed.
 type mortal struct {
 	gate *gate
 	kill func()

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// This file derives the e-mails other than receipts from the rules of the documentation, independently of pawl's code,
-// for the default policy. Each event arrives on the day when it happens: no e-mail reports a state that has ended by
-// then.
+// This file derives the expected e-mails, except receipts, from the rules in the documentation, for the default
+// policy and independently of pawl's code. Each event arrives on the day when it happens, so no e-mail may report a
+// state that ended earlier.
 
 const (
 	refereeGrace  = 21 * aDay
 	refereeNotice = 3 * aDay
 )
 
-// gives reports whether the subscription grants access today according to its events.
+// gives reports whether the events of the subscription grant access today.
 func (c *company) gives(s worldSubscription) bool {
 	switch s.status {
 	case "past_due":
@@ -36,16 +36,17 @@ func plannedEnd(s worldSubscription) (end time.Time) {
 	return end
 }
 
-// hears adds an expected e-mail to the customer.
+// hears adds an e-mail to the expected e-mails of the customer.
 func (c *company) hears(kind, of string) { c.letters[kind+" "+of]++ }
 
-// hearsOfChange adds the e-mail about an update: a change of plan, seats or planned end while access exists before and
-// after; or the end of access after the grace period, or its announcement from three days before.
+// hearsOfChange adds the expected e-mail about an update. An update changes the plan, the seats or the planned end
+// while access exists before and after; or access ends after the grace period; or that end is announced three days
+// before.
 func (c *company) hearsOfChange(old worldSubscription) {
 	gave, gives := c.gives(old), c.gives(c.sub)
 	changed := old.granted != c.sub.granted || old.seats != c.sub.seats || !plannedEnd(old).Equal(plannedEnd(c.sub))
 	planned := old
-	planned.cancels = false // access lasted until a planned end, which may be over, and now continues
+	planned.cancels = false // a planned end limited the access, which now continues
 	if c.gives(planned) && gives && changed {
 		c.hears("subscription-changed", c.sub.id)
 	}
@@ -53,14 +54,15 @@ func (c *company) hearsOfChange(old worldSubscription) {
 		return
 	}
 	if gave && !gives && c.seatsOfWeeks() == 0 {
-		c.letters["access-ended acme"+c.tag] = 1 // one per day, and all events arrive on one day
+		c.letters["access-ended acme"+c.tag] = 1 // at most one per day, and all events arrive on one day
 	} else if gives && !c.sub.unpaid.Add(refereeGrace-refereeNotice).After(c.today) {
 		c.hears("access-ending", c.sub.id)
 	}
 }
 
-// hearsOfFailure adds the e-mail that requests the payment of an invoice. One is sent per day, and all events arrive on
-// one day. A customer at the Checkout gets none, because the Checkout shows the failure.
+// hearsOfFailure adds the expected e-mail that requests the payment of an invoice. pawl sends at most one such e-mail
+// per day, and all events arrive on one day. A customer at the Checkout gets no e-mail, because the Checkout page
+// shows the failure.
 func (c *company) hearsOfFailure(i *worldInvoice) {
 	if c.sub.status != "incomplete" {
 		c.letters["pay "+i.id] = 1
@@ -73,17 +75,16 @@ func (c *company) hearsOfTrial() {
 	}
 }
 
-// lettersSQL lists the e-mails that were sent, except receipts. All e-mails that request the same payment are one
-// series.
+// lettersSQL lists the sent e-mails, except receipts. All e-mails that request the same payment form one series.
 const lettersSQL = `select concat_ws(' ', 'letter', kind, object, count(*)) from (
 	select case when kind in ('action-required-notice', 'dunning-notice') then 'pay' else replace(kind, '-notice', '') end kind, split_part(key, ':', 4) object
 	  from effects where kind like '%-notice' and state = 'done') l group by kind, object`
 
-// judgeLetters compares the e-mails that were sent with the expected ones. If the events arrive in order, they must be
-// equal. In another order an e-mail may be omitted, because its content is no longer true, but no other e-mail may be
-// added, and a request for an outstanding payment is required in every order. settled is set if all events arrived
-// within policy.subscription_wait: then no e-mail reports an end to a customer with access, and no two e-mails report different
-// states.
+// judgeLetters compares the e-mails that were sent with the expected ones. If the events arrive in order, both lists
+// must be equal. In any other order an e-mail may be missing, because its content is no longer true, but no
+// additional e-mail may be sent. A request for an outstanding payment is required in every order. settled is set if
+// all events arrived within policy.subscription_wait. In that case no e-mail may report an end to a customer with
+// access, and no two e-mails may report different states.
 func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []string) {
 	sent := map[string]int{}
 	for _, line := range got {
@@ -93,7 +94,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 			return append(wrong, "cannot read "+line)
 		}
 		if of == "cus" && !ordered {
-			of = "acme" // the name had not arrived when policy.subscription_wait was over
+			of = "acme" // the customer's name arrived after policy.subscription_wait
 		}
 		sent[kind+" "+of+c.tag] += n
 	}
@@ -106,7 +107,7 @@ func (c *company) judgeLetters(got []string, ordered, settled bool) (wrong []str
 	for letter, n := range sent {
 		most := c.letters[letter]
 		if !ordered && strings.HasPrefix(letter, "subscription-changed ") {
-			most = updates // each may contain a state other than the last known one
+			most = updates // each e-mail may show a state other than the last known state
 		}
 		if n > most && (ordered || !c.may["letter "+letter]) || ordered && n < most {
 			wrong = append(wrong, fmt.Sprintf("letter %s: %d, want %d", letter, n, most))
@@ -141,8 +142,8 @@ func (c *company) stillTrue(letter string) bool {
 	return false
 }
 
-// The model's task about missing items ends with the subscription. A planned end that has passed without its event does
-// not end it, and neither does the end of the grace period.
+// In the model, the task about missing items closes when the subscription ends. A planned end that has passed without
+// its event does not end it, and neither does the end of the grace period.
 func TestReferee_MissingItemsAskedUntilTheEnd(t *testing.T) {
 	today := time.Now()
 	for _, of := range []struct {

@@ -4,17 +4,17 @@ import "time"
 
 // This file contains the purchases of a company besides its subscription: at a Checkout, or by an invoice.
 
-// A sale is a payment by one charge.
+// A sale is a payment with one charge.
 type sale struct {
 	*worldInvoice
-	// seats is the number of seats that a purchase of a week grants from at on; 0 for any other sale.
+	// seats is the number of seats that a purchase of a week grants from the time at on; 0 for any other sale.
 	seats int64
 	at    time.Time
 }
 
 const week = 7 * aDay
 
-// sell makes one purchase besides the subscription.
+// sell makes one purchase in addition to the subscription.
 func (c *company) sell() {
 	switch c.IntN(6) {
 	case 0:
@@ -28,14 +28,14 @@ func (c *company) sell() {
 	}
 }
 
-// far reports whether a week that is paid at this time ended long before today, or ends long after it.
+// far reports whether a week that is paid at this time ended long before today, or ends long after today.
 func (c *company) far(paid time.Time) bool { return paid.Add(week).Sub(c.today).Abs() > aDay }
 
-// buyWeek buys a week at a Checkout. With a delay, the money is held first, and all, a part or nothing is captured
-// later.
+// buyWeek buys access for a week at a Checkout. A delayed payment is first authorized. Later all of it, a part or
+// nothing is captured.
 func (c *company) buyWeek(delay time.Duration) {
 	seats := int64(1)
-	if c.asked { // no event contains the lines of a session
+	if c.asked { // events do not contain the lines of a session
 		seats += c.Int64N(3)
 	}
 	if !c.far(c.now) || !c.far(c.now.Add(delay)) {
@@ -84,7 +84,7 @@ func (c *company) comes(i *worldInvoice, session payload, seats int64) {
 	c.sales = append(c.sales, &sale{i, seats, c.now})
 }
 
-// hold is a payment with manual capture: https://docs.stripe.com/payments/place-a-hold-on-a-payment-method
+// hold simulates a payment with manual capture: https://docs.stripe.com/payments/place-a-hold-on-a-payment-method
 func (c *company) hold(amount int64, fields payload, seats int64, delay time.Duration) {
 	i := &worldInvoice{due: amount, paid: amount, payment: c.id("pi"), charge: c.id("ch"), status: "paid"}
 	intent := func(status string, received int64) payload {
@@ -110,7 +110,7 @@ func (c *company) hold(amount int64, fields payload, seats int64, delay time.Dur
 	c.comes(i, session, seats)
 }
 
-// billOnce creates an invoice by hand, independent of the subscription: for a week that grants nothing, or with its own
+// billOnce creates an invoice by hand, without the subscription: for a week that grants nothing, or with its own
 // price.
 func (c *company) billOnce() {
 	c.did("is billed once")
@@ -152,7 +152,7 @@ func (c *company) charges(i *worldInvoice) {
 	c.shows("invoice_payment.paid", c.invoicePaymentObject(i), nil)
 }
 
-// seatsOfWeeks returns the seats that the one-time purchases grant today.
+// seatsOfWeeks returns the seats that one-time purchases grant today.
 func (c *company) seatsOfWeeks() (seats int64) {
 	for _, s := range c.sales {
 		if s.seats > 0 && s.at.Add(week).After(c.today) && s.returned < s.paid && !c.taken(s.worldInvoice) {
@@ -163,7 +163,7 @@ func (c *company) seatsOfWeeks() (seats int64) {
 }
 
 // access returns the access of the account today: the highest plan of its subscriptions and purchases, with the seats
-// of all objects that have this plan.
+// of all objects that grant this plan.
 func (c *company) access() (plan string, seats int64) {
 	given := map[string]int64{"pro": c.seatsOfWeeks()}
 	for _, s := range []worldSubscription{c.sub, c.twin} {

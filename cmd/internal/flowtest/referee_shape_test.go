@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// version is a version of Stripe's API, in chronological order.
+// version is a version of Stripe's API. The constants are in chronological order.
 type version int
 
 const (
@@ -29,20 +29,21 @@ func (v version) String() string {
 	return []string{"2022-08-01", "2023-10-16", "2024-09-30.acacia", "2024-10-28.acacia", "2025-03-31.basil", "2025-09-30.clover", "2026-07-29.dahlia", "2026-11-18.endive"}[v]
 }
 
-// sends reports whether an endpoint of the version receives events of the kind.
+// sends reports whether Stripe sends events of the kind to an endpoint with this version.
 func (v version) sends(kind string) bool {
 	switch kind {
 	case "refund.created", "refund.updated", "refund.failed": // of charges
 		return v >= acacia
 	case "invoice_payment.paid":
 		return v >= basil
-	case "payment_intent.amount_capturable_updated", "payment_intent.canceled": // the documentation requests neither
+	// Stripe's documentation does not recommend these events
+	case "payment_intent.amount_capturable_updated", "payment_intent.canceled":
 		return false
 	}
 	return true
 }
 
-// shown is an event as Stripe sends it.
+// shown is an event in the form that Stripe sends.
 type shown struct {
 	id, kind string
 	at       time.Time
@@ -51,7 +52,8 @@ type shown struct {
 	whole []byte
 }
 
-// shows creates an event, and sends it if the version has this type. Otherwise only the API returns the object.
+// shows creates an event, and sends it if the API version has this event type. Otherwise only the API returns the
+// object.
 func (c *company) shows(kind string, object, previous payload) {
 	data := payload{"object": object}
 	if previous != nil {
@@ -77,7 +79,7 @@ func (c *company) shows(kind string, object, previous payload) {
 	}
 }
 
-// asSent returns an object as in events: a session without its lines, and lists with at most ten elements.
+// asSent returns an object as events contain it: a session without its lines, and lists with at most ten elements.
 func asSent(object payload) (sent payload, less bool) {
 	sent = maps.Clone(object)
 	if _, less = sent["line_items"]; less {
@@ -140,7 +142,7 @@ func (c *company) subscriptionObject() payload {
 	if s.paused {
 		o["pause_collection"] = payload{"behavior": "void", "resumes_at": nil}
 	}
-	if c.v >= clover && s.cancels { // under flexible billing
+	if c.v >= clover && s.cancels { // with flexible billing
 		o["cancel_at"], o["cancel_at_period_end"] = s.end.Unix(), false
 	}
 	discount, discounts := c.discount()
@@ -148,8 +150,8 @@ func (c *company) subscriptionObject() payload {
 		with(c.v >= clover, payload{"billing_mode": payload{"type": "flexible"}})
 }
 
-// items returns the items of the subscription. Some subscriptions have eleven more items than the plan's, and no event
-// contains all of them.
+// items returns the items of the subscription. Some subscriptions have eleven items besides the plan's item, so no
+// event contains all of them.
 func (c *company) items(plan payload) payload {
 	all := []any{plan}
 	for n := range c.extras {
@@ -163,7 +165,8 @@ func (c *company) items(plan payload) payload {
 	return list(all...)
 }
 
-// discount returns the discount of a coupon, and a list of it. Since clover neither contains the coupon.
+// discount returns the discount of a coupon, and a list of it. Since API version clover, neither of them contains the
+// coupon.
 func (c *company) discount() (one any, all []any) {
 	if c.coupon == 0 {
 		return nil, []any{}
@@ -266,7 +269,8 @@ func (c *company) chargeObject(i *worldInvoice) payload {
 	}.with(c.v < basil, payload{"invoice": orNull(i.id)}).with(c.v < v2023, payload{"refunds": c.refundsOf(i)})
 }
 
-// refundsOf returns the refunds of a charge, newest first. Charges contain them before 2022-11-15.
+// refundsOf returns the refunds of a charge, newest first. Charges contain their refunds in API versions before
+// 2022-11-15.
 func (c *company) refundsOf(i *worldInvoice) payload {
 	all := []any{}
 	for _, r := range i.refunds {
@@ -332,5 +336,5 @@ func (c *company) noteObject(n *worldNote) payload {
 	return o.with(c.v >= acacia, payload{"pre_payment_amount": n.before, "post_payment_amount": n.after, "refunds": refunds})
 }
 
-// String returns the story, which is printed when the referee finds a fault.
+// String returns the company's events as text. The test prints them when it finds a fault.
 func (c *company) String() string { return strings.Join(c.story, "\n  ") }

@@ -31,23 +31,23 @@ type season struct {
 	killed int
 }
 
-// refereeMode is the configuration and the delivery of a season.
+// refereeMode is the configuration of a season and its way of delivering events.
 type refereeMode struct {
 	name string
-	// named is set if events wait for the event that names their account, as by default. They are then sent without
-	// waiting for the results of earlier events.
+	// named is set if other events wait for the event that names their account, which is the default. If it is not
+	// set, the test sends events without waiting for the results of earlier events.
 	named bool
-	// settle is the delay of e-mails about a state.
+	// settle delays the e-mails about a state.
 	settle time.Duration
 	// healthy selects companies without any problem.
 	healthy bool
 	// key is set if the source has an API key, with which pawl fetches data that no event contains, and the
 	// settlements.
 	key bool
-	// thin selects thin events. They are read after the whole story, and the API returns the last state of each object;
-	// with live, the API returns the state as of the newest sent event.
+	// thin selects thin events. The test reads them after the whole scenario, and the API returns the last state of
+	// each object. live makes the API return the state at the time of the newest sent event instead.
 	thin, live bool
-	// paidPlans, takes and refuses have the meaning of the same fields in [manner].
+	// paidPlans, takes and refuses have the same meaning as the fields in [manner].
 	paidPlans, takes, refuses bool
 	// kills is set if the test kills and restarts the worker.
 	kills bool
@@ -81,28 +81,29 @@ type telltale struct {
 	n     uint64
 	how   string
 	queue []shown
-	// known is the number of events that the API reflects.
+	// known is the number of events that the simulated API reflects.
 	known int
 }
 
-// refereed contains the results of a seed.
+// refereed contains the results for a seed.
 type refereed struct {
 	sync.Mutex
 	companies, events, questions int
 	days                         map[string]time.Duration // by the mode's name
-	// calm is the time of healthy companies that are equal and have no task.
+	// calm is the simulated time of healthy companies whose state matches the model and that have no task.
 	calm time.Duration
-	// differ lists the companies that are not equal.
+	// differ lists the companies whose state differs from the model.
 	differ                   []uint64
 	versions, kinds, letters map[string]int
 }
 
-// Made-up companies are rendered as events of each version of Stripe's API and delivered in any order. The result
-// equals a model that was written independently of pawl, by Stripe's rules and in double entry: the same access, the
-// same cash, the same e-mails, and no task for ordinary traffic.
+// The test generates companies, converts their history to events of each version of Stripe's API, and delivers the
+// events in any order. The result must equal a model that was written independently of pawl, with Stripe's rules and
+// double-entry accounts: the same access, the same cash, the same e-mails, and no task for ordinary traffic.
 //
-// [schematest.Seed] selects the companies. PAWL_MONTHS is the total number of months of a seed's companies, PAWL_SEEDS
-// the number of seeds, and PAWL_COMPANY runs the season of only one company.
+// [schematest.Seed] selects the companies. The environment variable PAWL_MONTHS is the total number of months that
+// the companies of a seed live, PAWL_SEEDS is the number of seeds, and PAWL_COMPANY runs only the season of one
+// company.
 func TestReferee_MonthsOfCompanies(t *testing.T) {
 	t.Parallel()
 	months, sums := number(t, "PAWL_MONTHS", schematest.OrLong[uint64](4, 24)), map[uint64]*refereed{}
@@ -156,7 +157,7 @@ func TestReferee_MonthsOfCompanies(t *testing.T) {
 	}
 }
 
-// line reports the months of a seed in total and by mode, and the companies that differ.
+// line returns a report: the months of a seed in total and by mode, and the companies that differ.
 func (sum *refereed) line(seed uint64) string {
 	var all float64
 	modes := []string{}
@@ -222,7 +223,7 @@ func newSeason(t *testing.T, seed, n uint64, mode refereeMode) *season {
 	return s
 }
 
-// happens sends the events of a company up to the nth to the API.
+// happens adds the events of a company, up to the nth, to the simulated API.
 func (s *season) happens(x *telltale, n int) {
 	var told []forge.Event
 	for ; x.known < n; x.known++ {
@@ -231,10 +232,11 @@ func (s *season) happens(x *telltale, n int) {
 	s.tell(told...)
 }
 
-// comesTo sets the API to the state as of an event, and to its time.
+// comesTo sets the API to the state and the time of an event.
 func (s *season) comesTo(x *telltale, e shown) {
 	n := x.known
-	for n < len(x.told) && !x.told[n].at.After(e.at) { // all events of one second have happened when its first event is read
+	// when the first event of a second is read, all events of that second have happened
+	for n < len(x.told) && !x.told[n].at.After(e.at) {
 		n++
 	}
 	s.clock(e.at)
@@ -258,8 +260,8 @@ func (s *season) clock(at time.Time) {
 	}
 }
 
-// order sets the order of the events: as they happened, in reverse, or random. For a healthy company it is the order in
-// which Stripe sends them, with some neighbors swapped.
+// order sets the order of the events: chronological, reverse, or random. For a healthy company, the events keep the
+// order in which Stripe sends them, but some neighbors are swapped.
 func (x *telltale) order() {
 	x.queue, x.how = slices.Clone(x.events), "in order"
 	switch n := x.IntN(3); {
@@ -280,7 +282,7 @@ func (x *telltale) order() {
 	}
 }
 
-// deliver sends the next event of each company, and reports whether there was one.
+// deliver sends the next event of each company, and reports whether any event was left.
 func (s *season) deliver() (more bool) {
 	var sent []string
 	var events []shown
@@ -310,7 +312,7 @@ func (s *season) deliver() (more bool) {
 	return len(sent) > 0
 }
 
-// sent returns an event in the form for the season's endpoint.
+// sent returns an event in the form that the season's endpoint receives.
 func (s *season) sent(e shown) forge.Event {
 	made := forge.Event{ID: e.id, Type: e.kind, Body: e.body, Whole: e.whole}
 	if s.mode.thin {
@@ -336,7 +338,7 @@ func (s *season) judge(sum *refereed) {
 	s.exec(`update due set at = now(), next_at = now() where why = 'book'`) // policy.subscription_wait is over
 	s.settled()
 	whose := "account"
-	if !s.mode.named { // an entry keeps the account for which it was booked, even if the account gets a name later
+	if !s.mode.named { // an entry keeps its account, even if a later event names another account
 		whose = "'acme' || substring(account from '-[0-9a-f]{8}-v\\d+')"
 	}
 	queries := append([]string{fmt.Sprintf(refereeCashSQL, whose)}, refereeSQL...)
@@ -386,7 +388,7 @@ func (s *season) judge(sum *refereed) {
 	}
 }
 
-// add counts a company. A healthy company with a task counts as different.
+// add adds a company to the results. A healthy company with a task counts as a difference.
 func (sum *refereed) add(mode string, x *telltale, want, letters []string, equal bool) {
 	sum.Lock()
 	defer sum.Unlock()
@@ -426,7 +428,7 @@ func (sum *refereed) months(mode string) float64 {
 	return sum.days[mode].Hours() / 24 / 30
 }
 
-// refereeTaxSQL is the tax in the cash, and the number of entries, because each is rounded.
+// refereeTaxSQL returns the tax in the cash, and the number of entries, because the tax of each entry is rounded.
 const refereeTaxSQL = `select concat_ws(' ', sum(case kind when 'refund' then -tax when 'reversal' then 0 else tax end), count(*)) || mark
   from finance_entries, substring(account from '-[0-9a-f]{8}-v\d+') mark where kind not in ('credit', 'credit_reversal') group by mark`
 
@@ -434,24 +436,24 @@ const refereeCashSQL = `select concat_ws(' ', 'cash', whose, currency, sum(case 
   from finance_entries, lateral (select %s as whose) w where kind not in ('credit', 'credit_reversal') group by whose, currency
 having sum(case kind when 'refund' then -amount when 'reversal' then 0 else amount end) <> 0`
 
-// refereeBalanceSQL is the change of Stripe's balance according to the settlements of the entries.
+// refereeBalanceSQL returns the change of Stripe's balance according to the settlements of the entries.
 const refereeBalanceSQL = `select concat_ws(' ', 'settled', settlement->>'currency', sum((settlement->>'amount')::bigint), sum((settlement->>'fee')::bigint),
     sum((settlement->>'net')::bigint)) || mark
   from finance_entries, substring(account from '-[0-9a-f]{8}-v\d+') mark where settlement is not null group by mark, settlement->>'currency'`
 
-// refereeEntriesSQL lists the entries, which are printed when the referee finds a fault.
+// refereeEntriesSQL lists the entries. The test prints them when it finds a fault.
 const refereeEntriesSQL = `select concat_ws(' ', 'booked', kind, object, amount, currency, 'tax', tax, 'settled', settlement->>'net', settlement_unknown) || mark
   from finance_entries, substring(account from '-[0-9a-f]{8}-v\d+') mark order by created_at`
 
-// refereeTasksSQL lists all tasks, open or not. It omits the welcome of a new customer and the release of a workspace,
-// because the configuration requests them.
+// refereeTasksSQL lists all tasks, open or not. It omits the tasks that the configuration requests: to welcome a new
+// customer, and to release a workspace.
 const refereeTasksSQL = `select concat_ws(' ', kind, object, state) from tasks where kind not in ('onboarding', 'release') and not (kind = 'unknown_price' and state = 'cancelled')`
 
-// refereeSettledSQL lists the companies with all events folded within policy.subscription_wait.
+// refereeSettledSQL lists the companies whose events were all processed within policy.subscription_wait.
 const refereeSettledSQL = `select 'settled' || mark from receipts r join effects e on e.receipt_id = r.id and e.kind = 'apply-facts',
   substring(r.event_id from '-[0-9a-f]{8}-v\d+') mark group by mark having max(e.done_at) < min(r.received_at) + interval '%s'`
 
-// refereeSQL reads the remaining state that is compared with the model.
+// refereeSQL reads the other state that is compared with the model.
 var refereeSQL = []string{
 	`select concat_ws(' ', 'access', id, coalesce(nullif(target_state, ''), 'suspended'), nullif(target_plan, ''), nullif(target_quantity, 0))
 	   from accounts where id like 'acme-%' or target_plan <> ''`,

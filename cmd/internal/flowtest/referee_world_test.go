@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A company is a Stripe customer with its history, by Stripe's rules and in double entry. The model is independent of
-// facts, folds and effects: it checks pawl's results.
+// A company is a simulated Stripe customer with its history, according to Stripe's rules and in double-entry
+// accounts. The model does not use pawl's code, because it checks pawl's results.
 type company struct {
 	*rand.Rand
 	tag string
@@ -21,11 +21,11 @@ type company struct {
 	names    string
 	currency string
 	taxed    bool
-	// coupon is the discount in percent.
+	// coupon is a discount in percent.
 	coupon int64
-	// deleted is set after the customer was deleted. From then on it gets no e-mail.
+	// deleted is set after the customer was deleted. A deleted customer gets no e-mail.
 	deleted bool
-	// extras is the number of items besides the plan's item, and place the position of the plan's item.
+	// extras is the number of items besides the plan's item, and place is the position of the plan's item.
 	extras, place int
 	// invoiced is set if the customer gets invoices and pays them manually.
 	invoiced bool
@@ -36,10 +36,11 @@ type company struct {
 	// pending are the lines for the next invoice.
 	pending []worldLine
 	books   books
-	// moved contains its balance transactions, if pawl fetches the company's own Stripe account: see [company.moves].
+	// moved contains the company's balance transactions, if pawl fetches them; see [company.moves].
 	moved  map[string]balance
 	events []shown
-	// told contains all events, including types that the endpoint does not receive. The API reflects all of them.
+	// told contains all events, including events of types that the endpoint does not receive. The simulated API
+	// reflects all of them.
 	told   []shown
 	counts map[string]int
 	// tax is the tax in the received and refunded money.
@@ -49,11 +50,12 @@ type company struct {
 	disputes []*worldDispute
 	// sales are the purchases besides the subscription, and partial payments of invoices.
 	sales []*sale
-	// letters counts the expected e-mails other than receipts, if the events arrive in order.
+	// letters counts the expected e-mails, except receipts, if the events arrive in order.
 	letters map[string]int
 	// may lists e-mails, receipts and tasks that depend on the order of the events.
 	may map[string]bool
-	// twin is a second subscription of a second customer. While second is set, actions apply to it.
+	// twin is a second subscription, which belongs to a second customer. While second is set, actions apply to the
+	// twin.
 	twin   worldSubscription
 	second bool
 	// partial is set if no event contained all items of its subscription.
@@ -61,34 +63,34 @@ type company struct {
 	// plan is the plan of the next purchase, and scheduled the plan from the next period on; "" means random.
 	plan, scheduled string
 	story           []string
-	// kinds counts the stories by kind.
+	// kinds counts the scenarios by kind.
 	kinds map[string]int
 }
 
-// A manner describes the stories of a company and the delivery of its events.
+// A manner describes the scenarios of a company and the delivery of its events.
 type manner struct {
-	// atOnce is set if the events arrive in any order and must still get the right account.
+	// atOnce is set if the events arrive in any order and must still be assigned to the right account.
 	atOnce bool
-	// healthy excludes all problems.
+	// healthy excludes failures and missing data.
 	healthy bool
 	// asked is set if pawl fetches balance transactions from the API.
 	asked bool
-	// live is set if an event is read after all changes of its second.
+	// live is set if pawl reads an event only after all changes of its second.
 	live bool
-	// today is the time of delivery. With cut, the story continues after it.
+	// today is the time of the delivery. With cut, the history continues after it.
 	today time.Time
 	cut   bool
 	// paidPlans is set if policy.grant_plan_on is "payment", takes if a dispute revokes access, and refuses if the
 	// workspace service rejects a plan.
 	paidPlans, takes, refuses bool
-	// nth is the index of a company, which selects its first story.
+	// nth is the index of a company, which selects its first scenario.
 	nth int
 }
 
-// over ends a story that reaches the day of delivery.
+// over is the panic value that ends a history at the day of delivery.
 type over struct{}
 
-// books are the balances of a ledger's accounts, debits positive. Each posting keeps their sum at 0.
+// books are the balances of a double-entry ledger's accounts, debits positive. Each posting keeps their sum at 0.
 type books map[string]int64
 
 func (b books) post(debit, credit string, amount int64) {
@@ -108,13 +110,13 @@ func (c *company) inDollars(amount int64) int64 {
 	return amount * 5 / 4
 }
 
-// moves is one balance transaction.
+// moves records one balance transaction.
 func (c *company) moves(amount, fee int64) {
 	b := c.moved["usd"]
 	c.moved["usd"] = balance{b.amount + amount, b.fee + fee}
 }
 
-// charged is the balance transaction of a charge with a fee of 2.9 % and 30 cents.
+// charged returns the balance transaction of a charge with a fee of 2.9 % and 30 cents.
 func (c *company) charged(amount int64) {
 	gross := c.inDollars(amount)
 	c.moves(gross, gross*29/1000+30)
@@ -125,12 +127,12 @@ type worldSubscription struct {
 	// granted is the plan that the subscription grants.
 	granted, schedule string
 	seats             int64
-	start, end        time.Time // of the period
+	start, end        time.Time // of the current period
 	trialEnd          time.Time
 	begun, ended      time.Time
-	// unpaid is the time since when the subscription is past due.
+	// unpaid is when the subscription became past due.
 	unpaid time.Time
-	// cancels is set if it ends with the period; paused is set while its invoices are voided.
+	// cancels is set if the subscription ends with the period; paused is set while its invoices are voided.
 	cancels, paused bool
 }
 
@@ -153,7 +155,7 @@ type worldInvoice struct {
 	outOfBand                               bool
 	payment, charge                         string
 	made, opened, settled, payBy, retried   time.Time
-	returned, credited, disputed, credited0 int64 // refunds, and credit notes after and before the payment
+	returned, credited, disputed, credited0 int64 // amounts: refunds, and credit notes after and before the payment
 	refunds                                 []*worldRefund
 }
 
@@ -188,8 +190,9 @@ type worldNote struct {
 
 var monthly = map[string]int64{"starter": 1000, "pro": 3000, "enterprise": 9000}
 
-// newCompany plays the story of a company twice: first to measure its length, then so that it is over today, including
-// purchases for a week. If cut is set, it continues after today. No event is close to now.
+// newCompany generates the history of a company twice: first to measure its length, then with a start that lets it
+// end today, including purchases of a week. If cut is set, the history continues after today. No event is close to
+// the current time.
 func newCompany(random func() *rand.Rand, tag string, v version, m manner) *company {
 	told := m.today.Add(-30 * time.Minute).Truncate(time.Second)
 	if m.cut {
@@ -215,7 +218,7 @@ func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (
 	if c.chance(4) {
 		c.coupon = pick(c.Rand, int64(20), 50, 100)
 	}
-	switch { // no event contains all items: the plan's item is among the known ones, or can be fetched
+	switch { // no event contains all items: the plan's item is in the event, or the API returns it
 	case c.refuses || c.takes:
 		c.invoiced, c.coupon = false, 0
 	case c.asked && c.chance(4):
@@ -226,7 +229,7 @@ func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (
 	}
 	c.did("is a customer, named by its %s, %s, version %s, with %d more items", c.names, c.currency, c.v, c.extras)
 	c.shows("customer.created", c.customerObject(), nil)
-	if c.chance(5) && (c.names == "customer" || !c.cut) { // otherwise possibly no event names the account
+	if c.chance(5) && (c.names == "customer" || !c.cut) { // otherwise it is possible that no event names the account
 		c.sell()
 		c.wait(time.Duration(1+c.IntN(3)) * aDay)
 	}
@@ -251,10 +254,10 @@ func live(random *rand.Rand, tag string, v version, m manner, begin time.Time) (
 
 func pick[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
 
-// chance is true once in n times.
+// chance returns true once in n times on average.
 func (c *company) chance(n int) bool { return c.IntN(n) == 0 }
 
-// wrong is chance for events that no healthy company has.
+// wrong is chance for events that a healthy company never has.
 func (c *company) wrong(n int) bool { return c.chance(n) && !c.healthy && !c.takes && !c.refuses }
 
 func (c *company) wait(d time.Duration) {
@@ -284,13 +287,13 @@ func (c *company) did(format string, args ...any) {
 	c.story = append(c.story, c.now.UTC().Format("01-02 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// kindOf returns the kind of a story's format string.
+// kindOf returns the kind of scenario that a format string describes.
 func kindOf(format string) string {
 	kind, _, _ := strings.Cut(format, "%")
 	return strings.TrimSuffix(strings.TrimSpace(kind), ":")
 }
 
-// signUp makes it a customer: at the Checkout or by the API, with or without a trial.
+// signUp creates the subscription: at the Checkout or by the API, with or without a trial.
 func (c *company) signUp() {
 	c.did("signs up")
 	c.pending = nil
@@ -341,7 +344,7 @@ func (c *company) signUp() {
 	}
 }
 
-// month plays the events until the renewal of the subscription.
+// month generates the events until the subscription renews.
 func (c *company) month() {
 	for range 1 + c.IntN(3) {
 		if c.wait(time.Duration(1+c.IntN(6*24)) * time.Hour); c.sub.status != "active" {
@@ -359,7 +362,7 @@ func (c *company) month() {
 	c.renew()
 }
 
-// whim plays one action of a customer or support.
+// whim performs one random action of the customer or of support.
 func (c *company) whim() {
 	paid := c.refundable()
 	switch n := c.IntN(16); {
@@ -369,7 +372,7 @@ func (c *company) whim() {
 	case n >= 12:
 		c.sell()
 		return
-	case c.sub.status != "active", !c.now.Before(c.sub.end): // Stripe renews or ends it then
+	case c.sub.status != "active", !c.now.Before(c.sub.end): // Stripe renews or ends the subscription at this time
 	case c.paidPlans && n < 3:
 		c.hasSchedule()
 		return
@@ -454,7 +457,8 @@ func (c *company) changes(change func()) {
 	c.hearsOfChange(old)
 }
 
-// upgrade changes plan or seats. The rest of the month is settled with the next invoice, or at once.
+// upgrade changes plan or seats. The price difference for the rest of the month is billed with the next invoice, or
+// at once.
 func (c *company) upgrade() {
 	if c.chance(6) { // the next invoice has more than ten lines
 		for range 5 {
@@ -471,7 +475,7 @@ func (c *company) upgrade() {
 	}
 }
 
-// change is one change of plan or seats.
+// change performs one change of plan or seats.
 func (c *company) change() {
 	old := c.sub
 	c.changes(func() {
@@ -485,7 +489,7 @@ func (c *company) change() {
 	c.prorates(old)
 }
 
-// prorates settles the rest of the month.
+// prorates adds the price difference for the rest of the month to the next invoice.
 func (c *company) prorates(old worldSubscription) {
 	c.did("changes from %s %d to %s %d", old.plan, old.seats, c.sub.plan, c.sub.seats)
 	c.pending = append(c.pending,
@@ -493,12 +497,12 @@ func (c *company) prorates(old worldSubscription) {
 		worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: c.left(c.sub), start: c.now, end: c.sub.end, proration: true})
 }
 
-// left returns the price of a subscription for the rest of the month.
+// left returns the price of the subscription for the rest of the month.
 func (c *company) left(of worldSubscription) int64 {
 	return monthly[of.plan] * of.seats * int64(of.end.Sub(c.now)/time.Hour) / (30 * 24)
 }
 
-// replaces ends the subscription with a credit for the rest of the month, which pays a part of a new subscription.
+// replaces ends the subscription, and the credit for the rest of the month pays a part of a new subscription.
 func (c *company) replaces() {
 	c.did("replaces its subscription")
 	c.pending = append(c.pending, worldLine{plan: c.sub.plan, seats: c.sub.seats, amount: -c.left(c.sub), start: c.now, end: c.sub.end, proration: true})
@@ -511,7 +515,7 @@ func (c *company) replaces() {
 
 // isDeleted deletes the customer, which ends its subscription: https://docs.stripe.com/api/customers/delete
 func (c *company) isDeleted() {
-	if c.names == "customer" { // a thin event that is read later does not contain the account
+	if c.names == "customer" { // if pawl reads a thin event later, the deleted customer names no account
 		return
 	}
 	c.wait(time.Hour)
@@ -584,16 +588,16 @@ func (c *company) collect(i *worldInvoice) {
 	}
 }
 
-// give closes an invoice that will not be paid.
+// give closes an invoice that will never be paid.
 func (c *company) give(i *worldInvoice, status, kind string) {
 	if i.status = status; c.live && c.now.Equal(i.opened) {
-		delete(c.letters, "pay "+i.id) // thin events are read after that
+		delete(c.letters, "pay "+i.id) // pawl reads the thin events after the invoice was closed
 	}
 	c.books.post("lost", "due", i.due-i.paid)
 	c.shows(kind, c.invoiceObject(i), nil)
 }
 
-// bill drafts an invoice of the pending lines and of the new period.
+// bill drafts an invoice with the pending lines and the new period.
 func (c *company) bill(reason string) *worldInvoice {
 	i := &worldInvoice{id: c.id("in"), sub: c.sub.id, status: "draft", reason: reason, lines: c.pending, made: c.now}
 	c.pending = nil
@@ -608,7 +612,7 @@ func (c *company) bill(reason string) *worldInvoice {
 	return i
 }
 
-// total sums up a draft.
+// total adds up the lines of a draft invoice.
 func (c *company) total(i *worldInvoice) {
 	c.invoices = append(c.invoices, i)
 	for _, l := range i.lines {
@@ -625,7 +629,7 @@ func (c *company) total(i *worldInvoice) {
 	c.shows("invoice.created", c.invoiceObject(i), nil)
 }
 
-// finalize opens an invoice. The customer's balance pays it first; a negative invoice is added to the balance.
+// finalize opens an invoice. The customer's balance pays it first; a negative invoice increases the balance.
 func (c *company) finalize(i *worldInvoice) {
 	c.books.post("due", "sales", i.subtotal-i.off)
 	c.books.post("due", "tax", i.tax)
@@ -638,7 +642,7 @@ func (c *company) finalize(i *worldInvoice) {
 		i.status, i.settled = "paid", c.now
 	} else if c.invoiced {
 		if i.payBy = c.now.Add(14 * aDay); i.payBy.Before(c.today) {
-			c.hearsOfFailure(i) // thin events are read after the due date
+			c.hearsOfFailure(i) // pawl reads thin events after the due date
 		}
 	}
 	if i.applied != 0 {
@@ -782,7 +786,7 @@ func (c *company) credits(i *worldInvoice, amount int64, refunded bool) {
 	c.shows("credit_note.created", c.noteObject(n), nil)
 }
 
-// creditsBefore reduces the amount due of an open invoice.
+// creditsBefore reduces the amount due of an open invoice with a credit note.
 func (c *company) creditsBefore(i *worldInvoice, amount int64) {
 	if amount == 0 {
 		return
@@ -799,18 +803,18 @@ func (c *company) end() {
 	c.sub.status, c.sub.ended = "canceled", c.now
 	if c.shows("customer.subscription.deleted", c.subscriptionObject(), nil); c.seatsOfWeeks() == 0 {
 		c.hears("subscription-ended", c.sub.id)
-	} else { // the purchase may be read after policy.subscription_wait
+	} else { // pawl may read the purchase after policy.subscription_wait
 		c.may["letter subscription-ended "+c.sub.id] = true
 	}
 }
 
-// wants returns the expected state in pawl.
+// wants returns the state that pawl must have.
 func (c *company) wants() []string {
 	var lines []string
 	switch plan, seats := c.access(); {
 	case plan != "":
 		lines = append(lines, fmt.Sprintf("access acme active %s %d", plan, seats))
-	case c.names != "session" || c.counts["cs"] > 0: // otherwise no event has named it
+	case c.names != "session" || c.counts["cs"] > 0: // otherwise no event has named the account
 		lines = append(lines, "access acme suspended")
 	}
 	if cash := c.books["bank"]; cash != 0 {
@@ -835,14 +839,14 @@ func (c *company) wants() []string {
 	return lines
 }
 
-// lacksItems reports whether a task requests the items that no event contains. The task stays open until the event of
-// the subscription's end or a complete list arrives. A planned end that has passed and the end of the grace period do
-// not close it, because the subscription keeps its status until Stripe sends its end.
+// lacksItems reports whether a task is open that asks for the items that no event contains. The task stays open until
+// an event reports the end of the subscription, or a complete list arrives. The task stays open at a planned end and
+// at the end of the grace period, because the subscription keeps its status until Stripe reports its end.
 func (c *company) lacksItems() bool {
 	return c.partial && slices.Contains([]string{"active", "trialing", "past_due"}, c.sub.status)
 }
 
-// faults lists faults of the model itself: the books do not balance or do not match the objects.
+// faults lists errors of the model itself: the accounts do not balance, or they do not match the objects.
 func (c *company) faults() (list []string) {
 	var sum, open int64
 	for _, amount := range c.books {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Stories about changes that the workspace API refuses, in every order. The earlier grant and the payment stay, a task
-// about the difference is opened, and no e-mail reports the change.
+// Scenarios about changes that the workspace API refuses, in every order. The earlier grant and the payment remain, a
+// task about the difference opens, and no e-mail reports the change.
 func TestJudged_RefusedChange(t *testing.T) {
 	t.Parallel()
 	start := func(plan string, n int) []happening {
@@ -75,8 +75,8 @@ func TestJudged_RefusedChange(t *testing.T) {
 	}}.judgeBoth(t, cases)
 }
 
-// A refused first purchase has one result in every order: the payment is booked and reversed, one e-mail corrects the
-// receipt, nothing is granted, and one task about the money is opened.
+// The workspace API refuses a first purchase. Every order has the same result: the payment is booked and reversed,
+// one e-mail corrects the receipt, nothing is granted, and one task about the money opens.
 func TestJudged_RefusedPurchase(t *testing.T) {
 	t.Parallel()
 	var cases []judged

@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Stories about an order that the workspace API refuses, and that a person grants again: access is granted once, the
-// task about the money is closed, and the only e-mail reports a changed subscription.
+// Scenarios about an order that the workspace API refuses, and that a person grants again: access is granted once,
+// the task about the money closes, and the only e-mail reports a changed subscription.
 func TestJudged_GrantedAgain(t *testing.T) {
 	t.Parallel()
 	bought := []happening{
@@ -91,8 +91,8 @@ func TestJudged_GrantedAgain(t *testing.T) {
 	}
 }
 
-// The workspace API refuses an order again after a person has granted it again. The run of the scheduled action parks one
-// event with the reason and opens no task. Its retry provisions the workspace once.
+// A person grants an order again, and the workspace API refuses it again. The run of the scheduled action parks one
+// event with the reason, and opens no task. A retry of this event provisions the workspace once.
 func TestRegrant_RefusedAgain_ParksOnce(t *testing.T) {
 	t.Parallel()
 	bought := []happening{

@@ -32,11 +32,11 @@ import (
 // relayBranch is one path through Relay with two destinations. The destination lake may fail.
 type relayBranch struct {
 	name string
-	// lake lists the first answers of the destination. Afterwards it accepts everything.
+	// lake lists the first answers of the destination named lake. Later requests are accepted.
 	lake   []int
 	parks  receipt.Status
 	decide string
-	// tries is the number of requests to the lake, and state the final state of its delivery.
+	// tries is the number of requests to lake, and state is the final state of its delivery.
 	tries int
 	state string
 }
@@ -49,9 +49,9 @@ var relayBranches = []relayBranch{
 	{name: "gone-retry", lake: []int{410}, parks: receipt.Dead, decide: workflows.UpdateRetry, tries: 2, state: "done"},
 }
 
-// Every branch of Relay, from a request that GitHub signs to destinations that verify pawl's signature. Each destination gets
-// the provider's bytes, a failing destination does not affect the other, and neither a decision nor a reset delivers an
-// accepted event again.
+// The test covers every branch of Relay, from a request that GitHub signs to destinations that verify pawl's
+// signature. Each destination receives the provider's bytes, a failing destination does not affect the other
+// destination, and neither a decision nor a reset delivers an accepted event again.
 func TestRelay_EveryBranch(t *testing.T) {
 	t.Parallel()
 	for _, b := range relayBranches {
@@ -120,7 +120,7 @@ func relaying(t *testing.T, c *config.Config, to map[string]*destination) {
 	maps.Copy(c.Destinations, relaying.Destinations)
 }
 
-// opened sends issues.opened from GitHub to the rig's ingress.
+// opened sends the event issues.opened from GitHub to the rig's ingress.
 func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 	r.Helper()
 	e, err := forge.New(forge.Params{
@@ -148,7 +148,7 @@ func (r *rig) opened(id string) (e forge.Event, workflowID string) {
 	return e, workflowID
 }
 
-// front returns the URL of an ingress for the rig's sources.
+// front returns the URL of an ingress with the rig's sources.
 func (r *rig) front() string {
 	r.Helper()
 	sources, err := process.Sources(r.Config, providers)
@@ -166,7 +166,7 @@ func (r *rig) front() string {
 	return front.URL
 }
 
-// post sends e as the provider of a source, and checks the answer.
+// post sends e in the name of a source's provider, and checks the answer.
 func (r *rig) post(front, source string, e forge.Event, answer int) {
 	r.Helper()
 	target := forge.Target{URL: front + "/hooks/" + source, Secret: testSecret, Sign: providers[r.Config.Sources[source].Provider].Sign}
@@ -179,8 +179,8 @@ func (r *rig) post(front, source string, e forge.Event, answer int) {
 	}
 }
 
-// Stripe sends one event to two endpoints. It runs once. The destinations of both sources get it once each, and so does a
-// destination of both.
+// Stripe sends one event to two endpoints. The event runs once. Each destination of either source receives the event
+// once, even a destination of both sources.
 func TestRelay_TwoSourcesWantOneEvent_BothRelay(t *testing.T) {
 	t.Parallel()
 	crm, lake, both := newDestination(t), newDestination(t), newDestination(t)
@@ -194,7 +194,7 @@ func TestRelay_TwoSourcesWantOneEvent_BothRelay(t *testing.T) {
 	e := purchase(t, "two-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	r.post(front, "stripe", e, http.StatusAccepted)
 	r.status(e, receipt.Processed)
-	for range 2 { // the second is a retry by the provider
+	for range 2 { // the second request is a retry by the provider
 		r.post(front, "second", e, http.StatusOK)
 		r.post(front, "stripe", e, http.StatusOK)
 	}
@@ -209,16 +209,16 @@ func TestRelay_TwoSourcesWantOneEvent_BothRelay(t *testing.T) {
 	}
 }
 
-// destination is an HTTP endpoint that verifies each delivery's Standard Webhooks signature with the verifier of the
-// provider of that name, and stores the accepted messages.
+// destination is an HTTP endpoint that verifies the Standard Webhooks signature of each delivery, with pawl's own
+// verifier, and stores the accepted messages.
 type destination struct {
 	*httptest.Server
 	secret string
 
 	mu     sync.Mutex
-	first  []int // answers before it accepts anything
+	first  []int // the first answers; later messages are accepted
 	called int
-	taken  map[string][][]byte // bodies by webhook-id
+	taken  map[string][][]byte // accepted bodies by webhook-id
 	forged []error
 }
 

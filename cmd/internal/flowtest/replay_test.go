@@ -17,8 +17,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// runsOf returns the runs of an event in order: kind, actor and reason, whether the previous run is the one before, and
-// the outcome.
+// runsOf returns the runs of an event in order, each with kind, actor, reason, whether it follows the previous run,
+// and the outcome.
 func (r *rig) runsOf(e forge.Event) []string {
 	r.Helper()
 	return r.rows(`select concat_ws('|', kind, requested_by, runs.reason, previous_run_id = lag(run_id, 1, '') over (order by started_at), outcome)
@@ -36,7 +36,7 @@ func (r *rig) replayed(e forge.Event, workflowID string) workflows.EventResult {
 	return r.nextRun(workflowID, before)
 }
 
-// nextRun waits for the end of the run after another run.
+// nextRun waits until the run that follows another run has ended.
 func (r *rig) nextRun(workflowID, before string) workflows.EventResult {
 	r.Helper()
 	var run string
@@ -50,8 +50,8 @@ func (r *rig) nextRun(workflowID, before string) workflows.EventResult {
 	return r.result(workflowID, run)
 }
 
-// A replay runs the event again under its workflow ID. Every effect is already done, and the runs contain the actor and
-// the reason.
+// A replay runs the event again under its workflow ID. Every effect is already done, and the list of runs shows the
+// actor and the reason.
 func TestFlows_EveryBranch_Replayed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -93,8 +93,8 @@ func TestFlows_EveryBranch_Replayed(t *testing.T) {
 	}
 }
 
-// One request creates one replay: after a lost response, after the run's end, and if the dispatcher crashes between the
-// start and its mark.
+// One request creates one replay: after a lost response, after the run's end, and if the dispatcher crashes after it
+// started the run and before it recorded the start.
 func TestReplay_SameRequest_OneRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -123,7 +123,8 @@ func TestReplay_SameRequest_OneRun(t *testing.T) {
 	}
 }
 
-// A run that was terminated continues as a replay, even if Temporal no longer stores it. Its missing effects are done.
+// After a run was terminated, a replay continues it, even if Temporal has deleted the run. The replay completes the
+// missing effects.
 func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -138,7 +139,7 @@ func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 	if err := r.Temporal.TerminateWorkflow(t.Context(), id, "", "by a person"); err != nil {
 		t.Fatal(err)
 	}
-	// pawl has not noticed yet. The refusal of a retry names the verb that works.
+	// pawl has not detected the termination yet. The refusal of a retry names the verb that works.
 	if _, err := r.ask(event.Retry.Name, e); err == nil || !strings.Contains(err.Error(), "events replay "+e.ID) {
 		t.Errorf("a retry of a terminated run: %v, want it to name the replay", err)
 	}
@@ -146,7 +147,7 @@ func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 		t.Errorf("the replay ended %s (%s), with %d entries and %d mails", result.Outcome, result.Reason, r.done("finance"), r.done("email"))
 	}
 	r.status(e, receipt.Processed)
-	// Temporal's retention is over.
+	// Temporal has deleted the run after its retention.
 	r.exec(`update receipts set workflow_id = workflow_id || ':gone' where event_id = $1`, e.ID)
 	answer := r.mustAsk(event.Replay.Name, e)
 	if answer.PreviousRun != "" || answer.WorkflowID != id+":gone" {
@@ -160,7 +161,8 @@ func TestReplay_TerminatedAndForgotten_GoesOn(t *testing.T) {
 	}
 }
 
-// A reset in Temporal happens between the request and its start. It replaces the replay, and the receipt follows it.
+// A person resets the run in Temporal after the replay was requested and before it starts. The run of the reset
+// replaces the replay, and the receipt shows that run.
 func TestReplay_ResetCameFirst_StandsIn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -169,7 +171,7 @@ func TestReplay_ResetCameFirst_StandsIn(t *testing.T) {
 	id := r.receive(e)
 	r.status(e, receipt.Dead)
 	first := r.Temporal.GetWorkflow(t.Context(), id, "").GetRunID()
-	// The state as if the run had ended, and a reset had followed at once.
+	// Set the state that exists if the run ended and was reset at once.
 	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = '{"request":"r","who":"ada","reason":"x","previous":"another"}' where event_id = $1`, e.ID)
 	r.until("the run that goes on is taken for it", func() bool {
 		return r.rows(`select concat_ws(' ', status, rerun is null) from receipts where event_id = $1`, e.ID)[0] == "processing t"
@@ -179,7 +181,7 @@ func TestReplay_ResetCameFirst_StandsIn(t *testing.T) {
 	}
 }
 
-// A scheduled action of a receipt was executed. A replay runs the event, and not the scheduled action.
+// A scheduled action of a receipt has run. A replay runs the event, not the scheduled action.
 func TestReplay_AfterTheClock_RunsTheEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -27,7 +27,8 @@ import (
 
 var subscriptionID = regexp.MustCompile(`sub_[A-Za-z0-9]+`)
 
-// misreadings are faults of a parser. Each changes a body so that it contains what the faulty parser read.
+// misreadings are errors of a parser. Each one changes the body of an event into one that a correct parser reads as
+// the faulty parser read the original.
 var misreadings = []func(seed string, body []byte) []byte{
 	func(_ string, body []byte) []byte { return body }, // none
 	func(_ string, body []byte) []byte {
@@ -71,8 +72,8 @@ func (w drillWorld) keepTruth(sent []forge.Event) {
 	}
 }
 
-// newRereadWorld is the rig of a drill in which two customers buy for each misreading. If misread is set, the facts
-// come from the misread events, and the stored bodies are the original ones.
+// newRereadWorld returns a rig in which two customers buy for each parser error. If misread is set, the facts come
+// from the misread events, and the stored bodies are the original ones.
 func newRereadWorld(t *testing.T, misread bool) drillWorld {
 	w := drillWorld{name: "drill-" + uuid.NewString()[:8]}
 	w.rig = newRig(t, nil)
@@ -93,7 +94,8 @@ func newRereadWorld(t *testing.T, misread bool) drillWorld {
 	return w
 }
 
-// held returns the state of the rig without the accounts that no object belongs to any more. They are suspended.
+// held returns the state of the rig, except accounts that no object belongs to any more. Those accounts are
+// suspended.
 func (w drillWorld) held() map[string][]string {
 	found := w.holds()
 	for name := range found {
@@ -104,7 +106,7 @@ func (w drillWorld) held() map[string][]string {
 	return found
 }
 
-// reads applies the changes of parsing stored bodies again, and waits until its job is finished.
+// reads parses the stored bodies again, applies the changes, and waits until the job is finished.
 func (w drillWorld) reads(found *rules.Reread, pause bool) {
 	w.Helper()
 	reading := "reread-" + uuid.NewString()[:8]
@@ -136,8 +138,8 @@ func (w drillWorld) reads(found *rules.Reread, pause bool) {
 	w.settled()
 }
 
-// Facts of a faulty parser are corrected: prices, seats, accounts and objects then have the right values. Nothing is
-// booked or sent for that.
+// Parsing again corrects the facts of a faulty parser: prices, seats, accounts and objects then have the right
+// values. The correction books and sends nothing.
 func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	t.Parallel()
 	twin, w := newRereadWorld(t, false), newRereadWorld(t, true)
@@ -190,7 +192,7 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 			t.Errorf("%s open tasks %q, want %d", when, open, want)
 		}
 	}
-	asked("after the reading", 4) // two with another account, two with another amount
+	asked("after the reading", 4) // two events with another account, two with another amount
 	if found := again(rebuild.PayloadFilter{}); len(found.Facts) > 0 {
 		t.Errorf("read once more, these differ: %+v", found.Facts)
 	}
@@ -199,8 +201,8 @@ func TestReread_MisreadBodies_AsInTheTwinWorld(t *testing.T) {
 	}
 }
 
-// A parser has omitted the tax. After parsing again, the entry has the same amount and another tax. One task shows both
-// figures, and the finance sink receives one correction of the tax only.
+// An old parser omitted the tax. After parsing again, the entry has the same amount and another tax. One task shows
+// both entries, and the finance sink receives one correction of the tax.
 func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	t.Parallel()
 	w := drillWorld{rig: newRig(t, nil), name: "tax-" + uuid.NewString()[:8]}

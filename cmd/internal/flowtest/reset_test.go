@@ -21,8 +21,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// A run created by a reset executes its first activity, and a person makes a decision about it. The decision is refused
-// with a reason, because nothing waits for it yet, and a reset does not apply it again.
+// A run is reset and executes its first activity, and a person makes a decision about it. pawl refuses the decision
+// with a reason, because no effect waits for it yet, and another reset does not apply it.
 func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	t.Parallel()
 	c := dialTemporal(t)
@@ -71,8 +71,8 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	}
 }
 
-// A run parked twice, and a retry completed the failed effect. It is reset to where it parked, with a history that
-// contains the failure. It does not park for the effect that was done since.
+// A run parked twice, and a retry completed the failed effect. The run is reset to the point where it parked, with a
+// history that contains the failure. The new run does not park for the completed effect.
 func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	for name, nth := range map[string]int{"to the first park": 1, "to the second one": 2} {
@@ -103,7 +103,8 @@ func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 			if err := replay(original, workflow.Execution{}); err != nil {
 				t.Errorf("the original run does not replay: %v", err)
 			}
-			// As in a worker: without the run's own ID, a replayer assumes the ID of the original run.
+			// Without the run's own ID, a replayer assumes the ID of the original run; a worker uses the run's own
+			// ID.
 			if err := replay(history, workflow.Execution{ID: id, RunID: run}); err != nil {
 				t.Errorf("the reset run does not replay: %v", err)
 			}
@@ -111,8 +112,7 @@ func TestReset_IntoTheMiddle_WhatWasDoneSinceIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-// parkedAt returns the event that completed the workflow task in which a run parked for the nth time; 0 if there is no
-// such event.
+// parkedAt returns the event that completed the workflow task in which a run parked for the nth time, or 0.
 func parkedAt(history *historypb.History, nth int) int64 {
 	for _, event := range history.Events {
 		marker := event.GetMarkerRecordedEventAttributes()

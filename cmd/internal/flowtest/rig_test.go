@@ -78,14 +78,14 @@ func stopTemporal() error {
 	defer func() { _ = os.RemoveAll(devTemporalDir) }()
 	server, err := devTemporal()
 	if err != nil {
-		return nil // it did not start, as the test has reported
+		return nil // the server failed to start, and the test has reported the error
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return server.Stop(ctx)
 }
 
-// dialTemporal returns a client of that server, for tests with workers of their own.
+// dialTemporal returns a client of the shared server, for tests that start their own workers.
 func dialTemporal(t *testing.T) client.Client {
 	t.Helper()
 	temporal, err := devTemporal()
@@ -112,7 +112,7 @@ type rig struct {
 	account string
 	// patience is the timeout of every wait; 0 means four minutes.
 	patience time.Duration
-	// eyes are the test's own connections. Connecting may take long on a busy machine.
+	// eyes are the test's own database connections. Connecting may take long on a busy machine.
 	eyes *pgxpool.Pool
 	// worker are connections with the database role of a worker.
 	worker *pgxpool.Pool
@@ -120,10 +120,10 @@ type rig struct {
 	run func(func(context.Context))
 }
 
-// impatient are the retries of a rig's sinks. Their time ends with the third attempt: see thirdTryIsLast.
+// impatient is the retry policy of a rig's sinks. It ends with the third attempt; see thirdTryIsLast.
 var impatient = config.Retries{InitialInterval: 10 * time.Millisecond, MaxInterval: 40 * time.Millisecond, MaxElapsed: 24 * time.Hour}
 
-// thirdTryIsLast ends the retry time with the second failure of an effect's round.
+// thirdTryIsLast ends the retry time of an effect after its second failure, so that the third attempt is the last.
 const thirdTryIsLast = `
 create function pass_time() returns trigger language plpgsql as $$
 begin
@@ -138,7 +138,7 @@ func newRig(t *testing.T, tune func(*config.Config)) *rig {
 	return newRigWith(t, false, tune)
 }
 
-// newRigWith is newRig, with a key of the simulated Stripe API if key is set.
+// newRigWith is newRig with a key of the simulated Stripe API, if key is set.
 func newRigWith(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	t.Helper()
 	r := newIdleRig(t, key, tune)
@@ -155,13 +155,13 @@ func (r *rig) work() {
 	})
 }
 
-// newIdleRig is a rig without a worker: received events are started, and wait.
+// newIdleRig is a rig without a worker: the dispatcher starts the received events, and their runs wait.
 func newIdleRig(t *testing.T, key bool, tune func(*config.Config)) *rig {
 	t.Helper()
 	return newLoggedRig(t, key, slog.New(slog.DiscardHandler), tune)
 }
 
-// newLoggedRig is newIdleRig with a log.
+// newLoggedRig is newIdleRig with a logger.
 func newLoggedRig(t *testing.T, key bool, log *slog.Logger, tune func(*config.Config)) *rig {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -179,10 +179,11 @@ func newLoggedRig(t *testing.T, key bool, log *slog.Logger, tune func(*config.Co
 	}
 	cfg := configure(t, outside, "default")
 	relayed := cfg.Destinations["relayed"]
-	relayed.Sources = nil // until a test relays: see relay
+	relayed.Sources = nil // until a test adds a destination; see relay
 	cfg.Destinations["relayed"] = relayed
 	cfg.Temporal.TaskQueue = "pawl-" + uuid.NewString()
-	cfg.Policy.Reconcile, cfg.Policy.Backfill, cfg.Policy.Endpoint = 0, "off", "off" // the schedules could run during a test
+	// otherwise a schedule could run during a test
+	cfg.Policy.Reconcile, cfg.Policy.Backfill, cfg.Policy.Endpoint = 0, "off", "off"
 	sinks := cfg.Sinks
 	sinks["workspaces"].Retries, sinks["finance"].Retries, sinks["email"].Retries = impatient, impatient, impatient
 	sinks["workspaces"].Timeout, sinks["finance"].Timeout, sinks["email"].Timeout = unloaded, unloaded, unloaded
@@ -193,7 +194,8 @@ func newLoggedRig(t *testing.T, key bool, log *slog.Logger, tune func(*config.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	eyes, err := pgxpool.ParseConfig(schematest.Server(t).DSN(r.Pool.Config().ConnConfig.Database)) // as the owner
+	// connect as the owner of the tables
+	eyes, err := pgxpool.ParseConfig(schematest.Server(t).DSN(r.Pool.Config().ConnConfig.Database))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +232,7 @@ func newLoggedRig(t *testing.T, key bool, log *slog.Logger, tune func(*config.Co
 	return r
 }
 
-// of returns the rig for a subtest.
+// of returns a copy of the rig for a subtest.
 func (r *rig) of(t *testing.T) *rig {
 	own := *r
 	own.T = t
@@ -244,7 +246,8 @@ func configure(t *testing.T, outside template.DevParams, namespace string) *conf
 	if err != nil {
 		t.Fatal(err)
 	}
-	outside.Ingress, outside.Console, outside.Ops, outside.WorkerOps = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:0" // nothing listens
+	// nothing listens
+	outside.Ingress, outside.Console, outside.Ops, outside.WorkerOps = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:0"
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"database.url":   schematest.DSNAs(t, schematest.NewDSN(t), schematest.Worker),
@@ -521,7 +524,8 @@ func (r *rig) exec(sql string, args ...any) {
 // effects returns the state of each kind of effect that any event, or this event, has claimed.
 func (r *rig) effects(of ...forge.Event) map[string]string {
 	r.Helper()
-	sql, args := `select kind || ' ' || state from effects where key not like '%:payment'`, []any{} // except the request for the payment
+	// except the request for the payment
+	sql, args := `select kind || ' ' || state from effects where key not like '%:payment'`, []any{}
 	for _, e := range of {
 		sql, args = sql+` and event_id = $1`, []any{e.ID}
 	}
