@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// front is a proxy before Temporal that can reject polls, like a Temporal that no longer accepts a worker's
-// certificate.
+// front is a proxy before Temporal that can reject the polls of workers, as Temporal does if it no longer accepts a
+// worker's certificate.
 type front struct {
 	addr string
 	to   *grpc.ClientConn
@@ -41,7 +41,7 @@ func newFront(t *testing.T, temporal string) *front {
 	}
 	f.addr = l.Addr().String()
 	server := grpc.NewServer(grpc.ForceServerCodecV2(asItIs{}), grpc.UnknownServiceHandler(f.pass))
-	go func() { _ = server.Serve(l) }() // until it is stopped
+	go func() { _ = server.Serve(l) }() // serves until the server is stopped
 	t.Cleanup(func() {
 		f.let(nil)
 		server.Stop()
@@ -65,7 +65,7 @@ func (f *front) refusePolls() {
 	f.let(status.Error(codes.PermissionDenied, "the worker's certificate is not taken any more"))
 }
 
-// pass forwards a call. All calls of Temporal are unary.
+// pass forwards a call. All RPCs of Temporal are unary, so one handler can forward them.
 func (f *front) pass(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	ctx, cancel := context.WithCancel(stream.Context())

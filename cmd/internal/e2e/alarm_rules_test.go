@@ -39,16 +39,16 @@ type ruleFile struct {
 var (
 	// window is a range, [5m], or an offset.
 	window = regexp.MustCompile(`(\[|:|offset )(\d+)([smhd])\b`)
-	// age matches a comparison of an age with a number of seconds. Ratios and the time until a deadline are not
-	// shortened.
+	// age matches a comparison of an age metric with a number of seconds. Ratios and the time until a deadline are
+	// not shortened.
 	age    = regexp.MustCompile(`(pawl_(?:\w+_oldest|sink_down|paused|endpoint_checked|database_\w+)_seconds(?:\{[^}]*\})?\) > )(\d+)`)
 	metric = regexp.MustCompile(`\b(?:pawl|temporal)_\w+`)
 )
 
 var units = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
-// shortest is the minimum of a shortened range and `for`. Prometheus scrapes each second, and a busy machine misses
-// some scrapes.
+// shortest is the minimum for a shortened range and for a shortened `for`. Prometheus scrapes each second, and a busy
+// machine misses some scrapes.
 const shortest = 10 * time.Second
 
 // shorter returns the rule with all times divided by scale.
@@ -80,7 +80,7 @@ func (r rule) shorter(t *testing.T, scale int) rule {
 }
 
 // rules reads the alerts that pawl ships, divides their times by scale, and writes them to a file. It checks that the
-// file has every rule, with the same metrics and labels, and that every time was changed.
+// file contains every rule with the same metrics and labels, and that every time was changed.
 func rules(t *testing.T, to string, scale int) []rule {
 	t.Helper()
 	shipped := readRules(t, filepath.Join("..", "..", "..", "deploy", "alerts", "pawl.yaml"))
@@ -147,8 +147,8 @@ func checkShorter(t *testing.T, shipped, written ruleFile) {
 	}
 }
 
-// prometheus starts Debian's Prometheus with the rules. It scrapes the processes and notifies the receiver. The address
-// is returned.
+// prometheus starts Debian's Prometheus with the rules. It scrapes the processes and notifies the receiver.
+// prometheus returns its address.
 func prometheus(t *testing.T, dir, rules, receiver string, every time.Duration, targets ...string) (addr string) {
 	t.Helper()
 	config := fmt.Sprintf(`
@@ -200,7 +200,7 @@ func (a *alarmed) evaluated() time.Time {
 	return data.Groups[0].LastEvaluation
 }
 
-// scraped returns an error if Prometheus has no data of the process.
+// scraped returns an error if Prometheus has no data of a process.
 func (a *alarmed) scraped(process string) error {
 	var data struct{ Result []any }
 	query := url.Values{"query": {`pawl_audit_broken{instance="` + process + `"}`}}

@@ -15,26 +15,27 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
-// quietly is a failure that causes no event, or an event that nobody would look at.
+// quietly is a failure that causes no event, or only an event that no operator would notice.
 type quietly struct {
 	name string
-	// plant causes the failure. told lists the expected reports: channel, name, severity, runbook.
+	// plant causes the failure. told lists the expected reports: channel, name, severity and runbook.
 	plant func()
 	told  []told
-	// news is the kind of the ticket that the repair causes once; "" means no ticket.
+	// news is the kind of the ticket that the repair opens once; "" means no ticket.
 	news string
-	// wait is the SQL that moves times back for delays in the binary. It runs after Prometheus has fired.
+	// wait is SQL that moves stored times into the past, for delays that the binary does not let a test configure. It
+	// runs after Prometheus has fired.
 	wait string
-	// mend executes the runbook.
+	// mend executes the commands of the runbook.
 	mend func()
 }
 
-// In the short form an hour is a minute. With PAWL_ALARM_SCALE=1 no time is shortened.
+// In the short form of the test, a minute replaces an hour. With PAWL_ALARM_SCALE=1 all times have their real length.
 const alarmScale = 60
 
-// Each of eleven quiet failures is reported once, with the right severity and the runbook whose commands resolve it,
-// and is reported as resolved afterwards. Both channels are tested: the alerts that Prometheus sends, and `notify`.
-// Healthy traffic before and after causes no report.
+// The test causes eleven failures that stop nothing. Each is reported once, with the right severity and a runbook
+// whose commands resolve it, and is reported as resolved afterwards. Both channels are tested: the alerts that
+// Prometheus sends, and `notify`. Healthy traffic before and after causes no report.
 func TestAlarms_QuietFailures_ToldOnceAndToldToBeOver(t *testing.T) {
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -66,12 +67,12 @@ func (a *alarmed) within(d time.Duration) time.Duration {
 	return d/time.Duration(a.scale) + time.Minute
 }
 
-// tellsNothing waits for another pass of notify and for the rules with a range of ten minutes, and checks that nothing
-// was reported.
+// tellsNothing waits for one more pass of notify and for the rules with a range of ten minutes, and checks that
+// nothing was reported.
 func (a *alarmed) tellsNothing(when string) {
 	a.t.Helper()
 	before, _ := a.now()
-	// Notify removes a notice that was never sent and is resolved.
+	// Notify deletes a notice that is resolved before it was sent.
 	if _, err := a.pool.Exec(a.t.Context(), `insert into notices (cause, body, since, seen_at, told_severity, told_count)
 		values ('parked:marker', '{"name":"parked:marker"}', now(), now() - interval '10 minutes', '', 0)`); err != nil {
 		a.t.Fatal(err)
@@ -99,7 +100,7 @@ func (a *alarmed) tellsNothing(when string) {
 }
 
 // drill causes failures, waits for their reports, executes their runbooks, and waits for the reports of their end. It
-// returns rows of a table.
+// returns the rows of the table in the benchmark document.
 func (a *alarmed) drill(failures ...quietly) (rows []string) {
 	a.t.Helper()
 	before, _ := a.now()
@@ -123,7 +124,8 @@ func (a *alarmed) drill(failures ...quietly) (rows []string) {
 		}
 	}
 	last := len(failures) - 1
-	for _, f := range slices.Concat(failures[last:], failures[:last]) { // the last failure delays the runbooks of the others
+	// start with the last failure, because it delays the runbooks of the others
+	for _, f := range slices.Concat(failures[last:], failures[:last]) {
 		begun[f.name] = time.Now()
 		f.mend()
 		mended[f.name] = time.Now()
@@ -135,7 +137,7 @@ func (a *alarmed) drill(failures ...quietly) (rows []string) {
 			await(a.t, a.within(4*time.Hour), func() error {
 				found := a.find(want)
 				if found[0].Over.IsZero() {
-					// A pass that still finds a cause sets seen_at again.
+					// A pass that still finds a condition sets seen_at again.
 					a.later(`update notices set seen_at = now() - interval '5 minutes' where seen_at > now() - interval '1 minute'`)
 					return fmt.Errorf("%s: no report of the end of %s %s", f.name, want.By, want.Name)
 				}
@@ -169,7 +171,7 @@ func (a *alarmed) status(e invoice, status string) {
 	a.awaitStatus(patience, []invoice{e}, status)
 }
 
-// quiet returns the failures that do not stop anything else.
+// quiet returns the failures that do not stop any other function.
 func (a *alarmed) quiet(bought []string) []quietly {
 	var dead, mail, dispute invoice
 	var others []invoice
@@ -186,7 +188,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 			mend: func() {
 				const runbook = "endpoint"
 				a.book(runbook, "pawl doctor")
-				a.endpoints("enabled") // in Stripe's dashboard
+				a.endpoints("enabled") // as a person does in Stripe's dashboard
 				a.book(runbook, `pawl events backfill stripe --from 2026-11-20T08:00:00Z --to 2026-11-24T09:30:00Z --yes --reason "Stripe had switched the endpoint off"`,
 					"2026-11-20T08:00:00Z", time.Now().Add(-4*time.Hour).UTC().Format(time.RFC3339), "2026-11-24T09:30:00Z", time.Now().Add(time.Minute).UTC().Format(time.RFC3339))
 				if said := a.book(runbook, "pawl doctor"); !regexp.MustCompile(`(?m)^ok +endpoint +stripe`).MatchString(said) {
@@ -211,7 +213,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 			mend: func() {
 				a.book("missing-events", `pawl events backfill stripe --from 3d --yes --reason "the firewall was shut on Friday"`, "stripe", "quiet")
 				_, events := a.purchase()
-				a.deliver(a.silent, events...) // the firewall is open again
+				a.deliver(a.silent, events...) // the firewall lets the deliveries pass again
 				if said := a.book("missing-events", "pawl events backfill stripe --from 3d", "stripe", "quiet"); !strings.HasPrefix(said, "no gap") {
 					a.t.Errorf("there is a gap:\n%s", said)
 				}
@@ -268,7 +270,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 			mend: func() {
 				a.book("tasks", "pawl tasks list --kind dispute --mode live")
 				handed := a.event(bought[0], "charge.dispute.updated", func(p *forge.Params) { p.At = time.Now().Add(30 * time.Second) })
-				a.deliver(a.in, handed) // the evidence was submitted at Stripe
+				a.deliver(a.in, handed) // as after a person has submitted the evidence at Stripe
 				a.status(handed, processed)
 			},
 		},
@@ -323,14 +325,15 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				if said := a.book("audit-trail", "pawl audit verify"); !strings.Contains(said, "broken") {
 					a.t.Errorf("audit verify prints\n%s", said)
 				}
-				a.edit(why) // the value in the backup
+				a.edit(why) // restore the value from the backup
 				if said := a.book("audit-trail", "pawl audit verify"); !strings.Contains(said, "unbroken") {
 					a.t.Errorf("audit verify prints\n%s", said)
 				}
 			},
 		},
 		{
-			name: "a secret is about to end", // the deployment also runs the check of the audit trail, which runs every ten minutes
+			// the new process also checks the audit trail, and repeats this check every ten minutes
+			name: "a secret is about to end",
 			plant: func() {
 				a.ends = time.Now().Add(13*24*time.Hour + 23*time.Hour)
 				a.deploy()
@@ -378,7 +381,7 @@ func (a *alarmed) hanging() quietly {
 			if said := a.book("sink-down", "pawl events list --reason-code sink_down"); !strings.Contains(said, "evt_") {
 				a.t.Errorf("no event waits for the sink:\n%s", said)
 			}
-			a.clearFaults() // it answers again
+			a.clearFaults() // the sink responds again
 			a.awaitStatus(patience, waiting, processed)
 			a.book("sink-down", "pawl sinks")
 		},
@@ -405,7 +408,7 @@ func (a *alarmed) idle() quietly {
 			a.book("no-worker", "pawl doctor")
 		},
 	}
-	if a.scale > 1 { // pawl reports a worker 90 s after its last poll, which is not shortened
+	if a.scale > 1 { // pawl reports a worker 90 s after its last poll, whatever the scale is
 		of.told = of.told[:1]
 	}
 	return of

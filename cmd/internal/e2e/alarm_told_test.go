@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// The channels of reports.
+// The channels that report failures to people.
 const (
 	byAlert  = "alert"  // Prometheus notifies an Alertmanager
 	byNotify = "notify" // a worker calls a webhook
 )
 
-// told is one report, from its beginning to its end.
+// told is one report of a failure, with its start and its end.
 type told struct {
 	By, Name, Severity, Runbook, Says string
-	// Began is the time of the first report. Times counts the reports of the beginning. Over is the time when the end
-	// was reported.
+	// Began is the time of the first report. Times counts how often the start was reported. Over is the time when the
+	// end was reported.
 	Began, Over time.Time
 	Times       int
 	key         string
@@ -53,7 +53,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// takeAlerts accepts requests from Prometheus: each alert repeatedly while it fires, and for some time after its end.
+// takeAlerts accepts the requests of Prometheus, which repeats each alert while it fires and for some time after its
+// end.
 func (r *receiver) takeAlerts(w http.ResponseWriter, req *http.Request) {
 	var alerts []struct {
 		Labels, Annotations map[string]string
@@ -97,7 +98,7 @@ func (r *receiver) takeMessage(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case m.Over == nil && at < 0:
 		r.all = append(r.all, told{By: byNotify, Name: m.Name, Severity: m.Severity, Runbook: runbook, Says: m.Message, Began: time.Now(), Times: 1})
-	case m.Over == nil && r.all[at].Severity == m.Severity: // a ticket that becomes a page is reported again
+	case m.Over == nil && r.all[at].Severity == m.Severity: // if a ticket becomes a page, it is reported again
 		r.all[at].Times++
 	case m.Over == nil:
 		r.all[at].Severity = m.Severity
@@ -115,14 +116,14 @@ func (r *receiver) refuse(w http.ResponseWriter, err error) {
 	r.wrong = append(r.wrong, err.Error())
 }
 
-// now returns all reports, and the errors in them.
+// now returns all reports, and the errors found in them.
 func (r *receiver) now() ([]told, []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all), slices.Clone(r.wrong)
 }
 
-// find returns the reports with a name, or with a name that begins with it.
+// find returns the reports whose name is equal to the name, or begins with it.
 func (r *receiver) find(want told) (found []told) {
 	all, _ := r.now()
 	for _, o := range all {

@@ -27,18 +27,18 @@ type alarmed struct {
 	*receiver
 	scale      int
 	queue      string
-	in, silent endpoint // of the sources stripe and quiet
-	ops        []string // of the ingress and the two possible workers
+	in, silent endpoint // the endpoints of the sources stripe and quiet
+	ops        []string // addresses of the ingress and the two possible workers
 	place      int
 	working    *process
 	front      *front
 	prometheus string // its address
-	// The configuration: the expiry of the secret, or zero; whether there is a second secret; and the mapping of
-	// prices.
+	// The variable parts of the configuration: the expiry of the secret, or zero; whether there is a second secret;
+	// and the mapping of prices.
 	ends   time.Time
 	next   bool
 	prices string
-	// bought counts the purchases. types is the input for a command that requests a confirmation.
+	// bought counts the purchases. types is the standard input of a command that asks for a confirmation.
 	bought int
 	types  string
 }
@@ -102,7 +102,8 @@ plans:
 	}
 }
 
-// deploy replaces the worker by a worker with the current configuration. The new one works before the old one stops.
+// deploy replaces the worker with a worker that has the current configuration. The new worker is ready before the old
+// one stops.
 func (a *alarmed) deploy() {
 	a.t.Helper()
 	a.configure()
@@ -117,7 +118,7 @@ func (a *alarmed) deploy() {
 	}
 }
 
-// lookAtEndpoints checks the endpoints as often as the rules expect, until the test ends.
+// lookAtEndpoints checks the endpoints as often as the alert rules expect, until the test ends.
 func (a *alarmed) lookAtEndpoints() {
 	_, c := temporal(a.t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,7 +127,7 @@ func (a *alarmed) lookAtEndpoints() {
 		tick := time.NewTicker(15 * time.Minute / time.Duration(a.scale))
 		defer tick.Stop()
 		for {
-			for _, source := range []string{"stripe", "quiet"} { // it fails while a worker is replaced
+			for _, source := range []string{"stripe", "quiet"} { // the check fails while a worker is replaced
 				_ = c.ScheduleClient().GetHandle(ctx, a.queue+":endpoint:"+source).Trigger(ctx, client.ScheduleTriggerOptions{})
 			}
 			select {
@@ -145,7 +146,8 @@ func (a *alarmed) lookAtEndpoints() {
 	})
 }
 
-// endpoints sets the status of the endpoint of source stripe at Stripe. The endpoint of quiet is enabled.
+// endpoints sets the status of the endpoint of source stripe in the simulated Stripe. The endpoint of source quiet
+// stays enabled.
 func (a *alarmed) endpoints(status string) {
 	a.t.Helper()
 	types := workflows.Types("stripe")
@@ -172,7 +174,7 @@ func (a *alarmed) event(purchase, kind string, change func(*forge.Params)) invoi
 	return e
 }
 
-// purchase returns the events of a purchase. The subscription is first, so that no event waits for another.
+// purchase returns the events of a purchase. The subscription comes first, so that no event waits for another event.
 func (a *alarmed) purchase() (name string, events []invoice) {
 	a.t.Helper()
 	a.bought++
@@ -200,7 +202,7 @@ func (a *alarmed) storm(purchases int) (bought []string) {
 	return bought
 }
 
-// later moves a time into the past instead of waiting.
+// later moves a stored time into the past, so that the test need not wait.
 func (a *alarmed) later(sql string, args ...any) {
 	a.t.Helper()
 	if a.scale == 1 {
@@ -211,7 +213,8 @@ func (a *alarmed) later(sql string, args ...any) {
 	}
 }
 
-// book runs a command of a runbook. Each pair in instead replaces an example in the command. It returns the output.
+// book runs a command of a runbook. Each pair in instead replaces an example value in the command. It returns the
+// output.
 func (a *alarmed) book(heading, line string, instead ...string) string {
 	a.t.Helper()
 	if !strings.Contains(section(a.t, heading), "\n"+line+"\n") {
@@ -225,7 +228,7 @@ func (a *alarmed) book(heading, line string, instead ...string) string {
 	return string(out)
 }
 
-// section returns the text of a runbook. Its commands are not indented.
+// section returns the text of a runbook. The commands in the text are not indented.
 func section(t *testing.T, runbook string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", runbook+".md"))

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// pawlbench builds the benchmarks once and returns the path of the program.
+// pawlbench builds the benchmark program once and returns its path.
 var pawlbench = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(shared.dir, "pawlbench")
 	out, err := exec.Command("go", "build", "-o", path, "github.com/pawlhq/pawl/cmd/pawlbench").CombinedOutput()
@@ -23,7 +23,7 @@ var pawlbench = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// bench runs one round of a benchmark and decodes its rows. The tests check no speed.
+// bench runs one round of a benchmark and decodes its rows. The tests check no durations.
 func bench(t *testing.T, within time.Duration, rows any, args ...string) {
 	t.Helper()
 	path, err := pawlbench()

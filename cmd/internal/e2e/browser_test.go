@@ -18,12 +18,12 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// axe finds faults of accessibility: https://www.npmjs.com/package/axe-core.
+// axe finds violations of accessibility rules: https://www.npmjs.com/package/axe-core.
 //
 //go:embed testdata/axe.min.js
 var axe string
 
-// browser is a Chromium with its reported errors.
+// browser is a Chromium that collects the errors of its pages.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -31,7 +31,7 @@ type browser struct {
 	mu     sync.Mutex
 	faults []string
 
-	// clicks and fields count the person's actions since began.
+	// clicks and fields count the user's actions since began.
 	clicks, fields int
 	began          time.Time
 }
@@ -94,7 +94,7 @@ func (b *browser) noFaults(where string) {
 	b.faults = nil
 }
 
-// begin starts a story at a page, and told ends it: it logs the number of actions and the duration.
+// begin starts a sequence of actions at a page, and told ends it: told logs the number of actions and the duration.
 func (b *browser) begin(url string) {
 	b.t.Helper()
 	b.clicks, b.fields, b.began = 0, 0, time.Now()
@@ -209,7 +209,7 @@ func (b *browser) shape(scheme string, width int64) {
 	})
 }
 
-// sound fails the test if the page scrolls horizontally, or if axe finds a fault.
+// sound fails the test if the page scrolls horizontally, or if axe finds a violation.
 func (b *browser) sound(where string) {
 	b.t.Helper()
 	wide := get(b, chromedp.Evaluate[struct {

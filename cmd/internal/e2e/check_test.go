@@ -9,8 +9,9 @@ import (
 )
 
 // check verifies every promise that pawl made to the client, with the rows, the sandbox's journals and the client's
-// log. No event may be in progress. want contains the receipt status of events that do not end as processed;
-// "uncertain" means needs_review because of an uncertain e-mail, and "any mail" means this or processed.
+// log. No event may be in progress. want contains the receipt status of each event that does not end as processed.
+// "uncertain" means needs_review because of an uncertain e-mail, and "any mail" means either "uncertain" or
+// processed.
 func (w *world) check(want map[string]string) {
 	w.t.Helper()
 	for _, finding := range w.findings(want) {
@@ -18,7 +19,7 @@ func (w *world) check(want map[string]string) {
 	}
 }
 
-// findings returns the violations that check found.
+// findings returns the violations that check has found.
 func (w *world) findings(want map[string]string) []string {
 	w.t.Helper()
 	c := &checker{world: w, want: want, effects: map[string]effect{}, expected: map[string]string{}}
@@ -43,7 +44,7 @@ type checker struct {
 	*world
 	want    map[string]string
 	effects map[string]effect
-	// expected contains the ledger state of each expected effect; "any mail" is done or uncertain.
+	// expected contains the ledger state of each expected effect; "any mail" means done or uncertain.
 	expected map[string]string
 	found    []string
 }
@@ -74,8 +75,8 @@ type tally struct {
 	acknowledged, refused, other int
 }
 
-// checkReceipts: every acknowledged event has one receipt and one run with the expected status. No other event and no
-// refused one is stored. Duplicates are counted exactly, unless pawl reports that it could not count one.
+// checkReceipts: every acknowledged event has one receipt and one run with the expected status. No other event is
+// stored, and no refused event. Duplicates are counted exactly, unless pawl has logged that it could not count one.
 func (c *checker) checkReceipts() {
 	sent := map[string]*tally{}
 	for _, d := range c.sender.log {
@@ -93,7 +94,7 @@ func (c *checker) checkReceipts() {
 		case d.refused():
 			t.refused++
 		default:
-			t.other++ // it may have been stored
+			t.other++ // an unanswered delivery may have been stored
 		}
 	}
 	uncounted := map[string]int{}
@@ -194,10 +195,10 @@ func (c *checker) checkEffects() {
 		e, ok := c.effects[key]
 		want := c.expected[key]
 		switch notice := c.effects[strings.Replace(key, "receipt-email", "correction-notice", 1)]; {
-		case isMail(e.kind) && e.state == "skipped": // decided by a person, see kill_test.go
+		case isMail(e.kind) && e.state == "skipped": // a person decided to skip it; see kill_test.go
 			want = "skipped"
 		case e.kind == "receipt-email" && want == compensated && notice.state == "skipped":
-			want = "done" // it was not compensated
+			want = "done" // done and not compensated
 		}
 		if !ok || e.state != want {
 			c.fail("effect %s is %q, want %q", key, e.state, want)
@@ -212,8 +213,8 @@ func (c *checker) checkEffects() {
 
 func isMail(kind string) bool { return kind == "receipt-email" || kind == "correction-notice" }
 
-// checkKeyed: a sink with idempotency keys has the same effects as the ledger, each key once with identical bytes on
-// every attempt, and nothing else.
+// checkKeyed: for a sink with idempotency keys, the journal contains the effects of the ledger and nothing else, each
+// key once, with identical bytes on every attempt.
 func (c *checker) checkKeyed(service string, kinds ...string) {
 	applied := c.checkJournal(service)
 	for key, e := range c.effects {
@@ -250,9 +251,9 @@ func (c *checker) checkJournal(service string) map[string]bool {
 	return keys
 }
 
-// checkOnceAtSinks verifies with the sinks' journals only that each effect happened once. It is for events with
-// decisions, for which check cannot derive the expected effects. booked reports whether the finance sink must have an
-// entry of the event.
+// checkOnceAtSinks checks only with the sinks' journals that each effect happened once. It is for events about which
+// people decided, because check cannot derive their expected effects. booked reports whether the finance sink must
+// have received an entry of the event.
 func (w *world) checkOnceAtSinks(events []invoice, booked func(invoice) bool) {
 	w.t.Helper()
 	c := &checker{world: w}
@@ -260,7 +261,7 @@ func (w *world) checkOnceAtSinks(events []invoice, booked func(invoice) bool) {
 	c.checkJournal("workspaces")
 	for _, e := range events {
 		key := "finance-export:stripe:live:" + e.invoice
-		again := key + ":g2" // after a refusal, a decision sends the effect with a new key
+		again := key + ":g2" // if the first attempt was refused, a decision sends the effect with a new key
 		switch {
 		case finance[key] && finance[again]:
 			c.fail("finance has %s twice", key)
@@ -279,10 +280,10 @@ func (w *world) checkOnceAtSinks(events []invoice, booked func(invoice) bool) {
 	}
 }
 
-// checkMail: each e-mail was sent at most once, and exactly once if the ledger has done.
+// checkMail: each e-mail was sent at most once, and exactly once if the ledger records it as done.
 func (c *checker) checkMail() {
 	sent, ids := map[string]int{}, map[string]string{}
-	invoices := map[string]string{} // by their numbers, which the e-mails contain
+	invoices := map[string]string{} // invoices by their numbers, because the e-mails contain the number
 	for _, d := range c.sender.log {
 		invoices[d.event.number] = d.event.invoice
 	}
@@ -340,12 +341,12 @@ func (c *checker) checkInternalEvents() {
 	for _, d := range c.sender.log {
 		invoices[d.event.ID] = d.event.invoice
 	}
-	told := map[string]int{} // by the invoice's event that was applied first
+	told := map[string]int{} // counts the published events by the event of the invoice that was applied first
 	for key, e := range c.effects {
 		switch e.kind {
 		case "apply-facts":
 			told[invoices[e.event]] += announced[key]
-		case "withhold-grant": // access has changed once more
+		case "withhold-grant": // the access has changed once more
 			if announced[key] != 1 {
 				c.fail("%s (%s) announced %d internal events, want 1", key, e.state, announced[key])
 			}
@@ -356,7 +357,7 @@ func (c *checker) checkInternalEvents() {
 		}
 	}
 	for invoice, n := range told {
-		if n != 3 { // the invoice is paid, the subscription has a plan, access has changed
+		if n != 3 { // three events: the invoice is paid, the subscription has a plan, the access has changed
 			c.fail("the events of %s announced %d internal events, want 3", invoice, n)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The checker finds each kind of damage to a correct state.
+// The test damages a correct state in each way, and checks that the checker finds the damage.
 func TestChecker_Damage_Found(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -17,7 +17,7 @@ func TestChecker_Damage_Found(t *testing.T) {
 	e := newInvoice(t, nil)
 	w.deliver(in, e)
 	w.awaitStatus(patience, []invoice{e}, processed)
-	worker.kill() // it would repair some of the damage
+	worker.kill() // a running worker would repair some of the damage
 	w.check(nil)
 
 	for _, damage := range []struct{ do, undo, finds string }{
@@ -54,7 +54,7 @@ func TestChecker_Damage_Found(t *testing.T) {
 	w.check(nil)
 }
 
-// exec damages or repairs rows.
+// exec executes a statement that damages or repairs rows.
 func (w *world) exec(sql string) {
 	w.t.Helper()
 	if tag, err := w.pool.Exec(w.t.Context(), sql); err != nil || tag.RowsAffected() == 0 {

@@ -65,7 +65,7 @@ func (d *devSetup) receipt(id string) (r struct {
 	return r
 }
 
-// parks makes the finance sink refuse an event's entry, and waits until its run has parked.
+// parks makes the finance sink refuse the entry of an event, and waits until the event's run has parked.
 func (d *devSetup) parks(id string) {
 	d.t.Helper()
 	d.faults("finance", 1, 400)
@@ -79,8 +79,8 @@ func (d *devSetup) parks(id string) {
 }
 
 // A person on call finds an event by its invoice, reads it, retries it, decides about many events, and follows a
-// customer, with a real browser and real components. Effects are counted at their receiver. The log contains the steps
-// and seconds of each story.
+// customer, with a real browser and real servers. The test counts the effects at the sinks that receive them. It logs
+// the number of actions and the seconds of each task.
 func TestConsole_OnCall(t *testing.T) {
 	b := newBrowser(t)
 	c := onCall{b, newDev(t, t.TempDir(), nil), t, ""}
@@ -100,7 +100,7 @@ func TestConsole_OnCall(t *testing.T) {
 	c.noFaults("on call")
 }
 
-// reads finds an event by its invoice, and checks that the top of its page answers each of six questions.
+// reads finds an event by its invoice, and checks that the top of the event's page answers each of six questions.
 func (c *onCall) reads(id string) {
 	c.t.Helper()
 	invoice := c.receipt(id).ObjectID
@@ -137,7 +137,8 @@ func (c *onCall) retries(id string) {
 	}
 }
 
-// retriesMany retries all dead letters, and watches the progress on the job's page. evt_dead is one of them.
+// retriesMany retries all dead letters, and watches the progress on the job's page. The event evt_dead is one of
+// them.
 func (c *onCall) retriesMany() {
 	c.t.Helper()
 	c.devSetup.faults("finance", many-1, 400)
@@ -188,7 +189,7 @@ func (c *onCall) retriesMany() {
 	c.booked(many + 2) // including evt_one and evt_job
 }
 
-// booked waits until this number of entries is booked, and fails if one was booked twice.
+// booked waits until this number of entries is booked, and fails if an entry was booked twice.
 func (c *onCall) booked(want int) {
 	c.t.Helper()
 	await(c.t, recovery, func() error {
@@ -198,7 +199,7 @@ func (c *onCall) booked(want int) {
 		}
 		entries := map[string]int{}
 		for _, l := range journal(c.t, c.state, "finance") {
-			key, _, _ := strings.Cut(l.Key, ":g") // a new generation of the same entry
+			key, _, _ := strings.Cut(l.Key, ":g") // a retry after a refusal uses a new key for the same entry
 			entries[key]++
 			if entries[key] > 1 {
 				return fatal(fmt.Errorf("%s is booked %d times", key, entries[key]))
@@ -228,7 +229,7 @@ func (c *onCall) followsCustomer(id string) {
 	c.click("Its run in the Temporal UI")
 	c.arrives("/workflows/")
 	c.press(`//a[normalize-space()="User Metadata"]`)
-	// The UI renders Markdown in a frame, and its links open a new tab.
+	// The Temporal UI renders Markdown in a frame, and its links open a new tab.
 	var link string
 	await(c.t, time.Minute, func() error {
 		link = get(c.browser, chromedp.Evaluate[string](`[...document.querySelectorAll("iframe")]
@@ -239,7 +240,7 @@ func (c *onCall) followsCustomer(id string) {
 		return nil
 	})
 	c.mu.Lock()
-	c.browser.faults = nil // errors on pages of another program do not count
+	c.browser.faults = nil // ignore errors on the pages of another program
 	c.mu.Unlock()
 	c.clicks++
 	c.look(link, "light", 1440)
@@ -247,11 +248,11 @@ func (c *onCall) followsCustomer(id string) {
 	c.told("from an account to an event, its run in Temporal, and back")
 }
 
-// notPages are routes that are not pages.
+// notPages are console routes that do not return pages.
 var notPages = []string{"/static/:name", "/sign-in/oidc", "/sign-in/oidc/callback"}
 
-// soundEverywhere checks each route's page in both color schemes, on a phone, a tablet and a desktop; in the short form
-// in one of these six combinations. A route with a parameter needs an example here.
+// soundEverywhere checks the page of each route in both color schemes, on a phone, a tablet and a desktop. The short
+// form checks one of these six combinations. Each route with a parameter needs an example value here.
 func (c *onCall) soundEverywhere() {
 	c.t.Helper()
 	r := c.receipt("evt_one")
@@ -326,7 +327,7 @@ func routes(t *testing.T) (found []string) {
 			found = append(found, m[1])
 		}
 	}
-	// One more route is in the loop over the lists.
+	// The loop over the lists defines one more route.
 	if all := strings.Count(string(source), "MethodGet, "); len(found)+len(notPages)+1 != all || all < 10 {
 		t.Fatalf("%d of %d routes are found", len(found), all)
 	}
@@ -336,7 +337,7 @@ func routes(t *testing.T) (found []string) {
 	return found
 }
 
-// staff is a console in its own process, with people who sign in with a password.
+// staff is a console in a separate process, with people who sign in with a password.
 type staff struct {
 	*browser
 	*world
@@ -346,7 +347,8 @@ type staff struct {
 
 const password = "correct horse battery"
 
-// newStaff starts a console with people and their roles. policy is added to its configuration and to pawl.yaml.
+// newStaff starts a console with people and their roles. policy is added to the console's configuration and to
+// pawl.yaml.
 func newStaff(t *testing.T, policy string, people map[string]string) *staff {
 	s := &staff{newBrowser(t), newWorld(t), t, ""}
 	content, err := os.ReadFile(filepath.Join(s.dir, "pawl.yaml"))
@@ -377,7 +379,7 @@ func (s *staff) command(code int, args ...string) string {
 	return p.stderr.String()
 }
 
-// signIn signs a person in who requested a page.
+// signIn signs a person in after the person has requested a page.
 func (s *staff) signIn(page, name, word string) {
 	s.t.Helper()
 	s.browser.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -393,11 +395,11 @@ func (s *staff) signIn(page, name, word string) {
 
 func (s *staff) open(page string) { s.t.Helper(); s.look(s.home+page, "light", 1440) }
 
-// The console in its own process: a person signs in with a password, sees everything, and can make the decisions of the
-// role. A removed person is signed out at the next click.
+// The console runs in a separate process. A person signs in with a password, sees every page, and can make the
+// decisions that the role permits. A removed person is signed out at the next click.
 func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s := newStaff(t, "", map[string]string{"eve": "viewer", "ada": "operator"})
-	s.pawl("worker", "") // it executes what the console requests
+	s.pawl("worker", "") // a worker executes the console's requests
 	s.signIn("/sinks", "eve", "not her password")
 	s.shows("The name or the password is wrong.")
 	s.signIn("/sinks", "eve", password)
@@ -423,8 +425,9 @@ func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s.noFaults("own process")
 }
 
-// An invoice was paid after its subscription's end. A viewer sees no button, finance requests the decision, the command
-// line is refused, and the run continues after a second person has confirmed.
+// An invoice was paid after the end of its subscription, so two people must decide. A viewer sees no buttons, a
+// person with the finance role requests the decision, pawl refuses the decision on the command line, and the run
+// continues after a second person has confirmed.
 func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s := newStaff(t, "policy: {four_eyes: true}\n",
 		map[string]string{"eve": "viewer", "ada": "finance", "bob": "finance"})

@@ -34,7 +34,7 @@ type devSetup struct {
 	prepare func(*exec.Cmd)
 }
 
-// newDev chooses addresses. prepare may change the command; it can be nil.
+// newDev chooses addresses. prepare may change the command, or is nil.
 func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *devSetup {
 	t.Helper()
 	d := &devSetup{t: t, state: state, ingress: schematest.FreeAddr(t), console: schematest.FreeAddr(t),
@@ -50,7 +50,8 @@ func newDev(t *testing.T, state string, prepare func(*exec.Cmd)) *devSetup {
 		"--temporal-port", portIn(schematest.FreeAddr(t)), "--temporal-ui-port", portIn(schematest.FreeAddr(t)),
 		"--sandbox-port", portIn(d.places), "--sandbox-smtp-port", portIn(schematest.FreeAddr(t)),
 	}
-	// If root's state is in a directory that the server's user cannot enter, the data of Postgres is elsewhere.
+	// If the state directory is inside a directory that the Postgres user cannot enter, the data of Postgres is in
+	// another directory.
 	t.Cleanup(func() {
 		if home := d.postgresHome(); home != "" {
 			_ = os.RemoveAll(home)
@@ -82,7 +83,8 @@ func (d *devSetup) start(flags ...string) *process {
 	return p
 }
 
-// refused runs `pawl dev` where it cannot run, and returns its error message, which must be one sentence.
+// refused runs `pawl dev` in an environment where it cannot run, and returns its error message, which must be one
+// sentence.
 func (d *devSetup) refused(flags ...string) string {
 	d.t.Helper()
 	args := slices.Clone(d.flags)
@@ -106,7 +108,7 @@ func (d *devSetup) refused(flags ...string) string {
 	return strings.Join(said, "")
 }
 
-// pawl runs another command with the state of dev.
+// pawl runs another command with the state directory of dev.
 func (d *devSetup) pawl(args ...string) string {
 	d.t.Helper()
 	stdout, err := d.try(args...)
@@ -137,9 +139,9 @@ func (d *devSetup) awaitProcessed(id string) {
 	d.awaitShown(id, processed, 6)
 }
 
-// awaitShown waits until `events show` reports the status and this number of done effects out of the event's seven. One
-// of them, the request for the payment, is skipped, because the sandbox does not have the invoice. The facts are then
-// applied a second time.
+// awaitShown waits until `events show` reports the status and this number of done effects out of the event's seven.
+// The sandbox does not have the invoice, so pawl skips one of the effects, which fetches the invoice, and applies the
+// facts a second time.
 func (d *devSetup) awaitShown(id, status string, done int) {
 	d.t.Helper()
 	await(d.t, recovery, func() error {
@@ -205,7 +207,7 @@ func (d *devSetup) running() []string {
 	return found
 }
 
-// commands returns the command lines of all processes. It does not use ps if there is a /proc.
+// commands returns the command lines of all processes. It reads /proc if it exists, and calls ps otherwise.
 func commands(t *testing.T) []string {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -218,7 +220,7 @@ func commands(t *testing.T) []string {
 	}
 	var all []string
 	for _, file := range files {
-		line, _ := os.ReadFile(file) // it may have ended
+		line, _ := os.ReadFile(file) // the process may have ended
 		all = append(all, file+" "+strings.ReplaceAll(string(line), "\x00", " "))
 	}
 	return all
@@ -235,7 +237,7 @@ func (d *devSetup) awaitGone(within time.Duration) {
 	})
 }
 
-// The state directory is below a directory that only this user can enter, like root's home.
+// The state directory is below a directory that only this user can enter, as root's home directory is.
 func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	t.Parallel()
 	private := filepath.Join(t.TempDir(), "private")
@@ -246,7 +248,8 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	first := d.start()
 	d.send("evt_first")
 	d.awaitProcessed("evt_first")
-	if n := len(d.running()); n < 3 { // dev, Temporal and Postgres: otherwise the test could not find leftover processes
+	// dev, Temporal and Postgres: with fewer, the test could not find leftover processes
+	if n := len(d.running()); n < 3 {
 		t.Errorf("%d processes run: %v", n, d.running())
 	}
 
@@ -257,7 +260,7 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	}
 	d.awaitProcessed("evt_first")
 
-	// Stopped while an event is in progress: the finance sink fails until the restart.
+	// Stop pawl while an event is in progress: the finance sink fails until the restart.
 	d.fault(first, `{"service":"finance","next":1000,"status":503}`)
 	d.send("evt_stopped")
 	d.awaitShown("evt_stopped", "retrying", 5)
@@ -273,10 +276,10 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	d.awaitProcessed("evt_first")
 	d.awaitProcessed("evt_stopped")
 
-	// Killed while an event is in progress, and started again at once.
+	// Kill pawl while an event is in progress, and start it again at once.
 	d.fault(second, `{"service":"finance","next":1000,"status":503}`)
 	d.send("evt_killed")
-	d.awaitShown("evt_killed", "retrying", 5) // and no e-mail is being sent, because it would become uncertain
+	d.awaitShown("evt_killed", "retrying", 5) // no e-mail is being sent, because it would become uncertain
 	second.kill()
 	third := d.start()
 	d.awaitProcessed("evt_killed")
@@ -285,7 +288,7 @@ func TestDev_StoppedKilledAndStartedAgain_NothingLost(t *testing.T) {
 	d.awaitGone(30 * time.Second)
 }
 
-// One event of each provider, sent as in the README, reaches the sandbox once.
+// The test sends one event of each provider as in the README, and each event reaches the sandbox once.
 func TestDev_EveryProviderCanBeTried(t *testing.T) {
 	t.Parallel()
 	d := newDev(t, filepath.Join(t.TempDir(), "state"), nil)
@@ -296,7 +299,7 @@ func TestDev_EveryProviderCanBeTried(t *testing.T) {
 	}
 	want := map[string]int{}
 	for _, provider := range providers {
-		if provider.Name == "stripe" { // it has its own flows and other tests
+		if provider.Name == "stripe" { // Stripe's events have their own flows and other tests
 			continue
 		}
 		args := []string{"send", "--provider", provider.Name}
@@ -325,7 +328,7 @@ func TestDev_EveryProviderCanBeTried(t *testing.T) {
 		}
 		return nil
 	})
-	// Every check of doctor passes. A check fails while the machine commits too slowly, so the test repeats it.
+	// Every check of doctor passes. One check fails while the machine commits too slowly, so the test repeats it.
 	await(t, recovery, func() error {
 		var doctor struct {
 			OK       bool
@@ -453,7 +456,7 @@ func TestDev_CannotRun_OneSentenceAndNothingLeftRunning(t *testing.T) {
 // If the tests run as root, dev also runs as an unprivileged user.
 func TestDev_OrdinaryUser(t *testing.T) {
 	t.Parallel()
-	// Not in TMPDIR, because possibly only root can enter it.
+	// The directory is not in TMPDIR, because it is possible that only root can enter it.
 	dir, err := os.MkdirTemp("/var/tmp", "e2e-")
 	if err != nil {
 		t.Fatal(err)
@@ -463,7 +466,7 @@ func TestDev_OrdinaryUser(t *testing.T) {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(bin, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	// Temporal's directory may be inaccessible too, and building it takes minutes.
+	// The directory of the Temporal server may be inaccessible too, and building the server takes minutes.
 	path, err := dev.FindTemporal(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -508,7 +511,7 @@ func TestDev_OrdinaryUser(t *testing.T) {
 	}
 }
 
-// stdout contains one JSON value for programs, and commands for people can be pasted.
+// With --json, stdout contains one JSON value. Without it, a person can paste the printed commands.
 func TestDev_JSON_OneResultWhenReady(t *testing.T) {
 	t.Parallel()
 	d := newDev(t, filepath.Join(t.TempDir(), "it's a $state"), nil)

@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// command runs a command of pawl like an operator, and returns its output and exit code.
+// command runs a pawl command as an operator would, and returns its output and exit code.
 func (w *world) command(args ...string) (out, errs string, code int) {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), shared.binary, append([]string{"--config", filepath.Join(w.dir, "pawl.yaml")}, args...)...)
@@ -36,7 +36,7 @@ func (w *world) command(args ...string) (out, errs string, code int) {
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
-// do runs a command that must succeed, and decodes its JSON into into, unless that is nil.
+// do runs a command that must succeed, and decodes its JSON output into `into` unless `into` is nil.
 func (w *world) do(into any, args ...string) {
 	w.t.Helper()
 	if into != nil {
@@ -66,7 +66,7 @@ func (w *world) tell(e forge.Event) {
 	}
 }
 
-// resetIn resets a run in Temporal to its first task, like a person in the Temporal UI.
+// resetIn resets a run in Temporal to its first task, as a person can do in the Temporal UI.
 func resetIn(t *testing.T, c client.Client, workflowID string) {
 	t.Helper()
 	var task *historypb.HistoryEvent
@@ -88,13 +88,15 @@ func resetIn(t *testing.T, c client.Client, workflowID string) {
 	}
 }
 
-// A day with many faults, and the operators' repairs: the finance sink refuses requests and is then down; runs are
-// cancelled, terminated and reset in Temporal; an event never arrives; an account differs from Stripe. Afterwards every
-// effect has happened once, each preview matches the result, and the audit trail names the person of each action.
+// The test simulates a day with many failures and their repairs by operators: the finance sink refuses requests and
+// is then down; runs are cancelled, terminated and reset in Temporal; an event never arrives; an account differs from
+// Stripe. Afterwards every effect has happened once, each preview matches the result, and the audit trail names the
+// person of each action.
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	refused, later := schematest.OrLong(20, 60), schematest.OrLong(30, 90)
-	w := newWorldWith(t, time.Minute) // on a busy machine, none of a hundred concurrent e-mails may become uncertain
+	// long timeouts, so that none of a hundred concurrent e-mails becomes uncertain on a busy machine
+	w := newWorldWith(t, time.Minute)
 	config := filepath.Join(w.dir, "pawl.yaml")
 	content, err := os.ReadFile(config)
 	if err != nil {
@@ -106,7 +108,8 @@ func TestDrill(t *testing.T) {
 	in := joint(w.pawl("ingress", "", "--worker"))
 	_, temporalClient := temporal(t)
 
-	// The finance sink answers 404 because its path is wrong. This is not about a customer, so nothing is compensated.
+	// The finance sink answers 404 because its path is wrong. A 404 is not a refusal of the customer, so nothing is
+	// compensated.
 	w.fault(`{"service":"finance","status":404,"next":100000}`)
 	events := newInvoices(t, refused+later+1)
 	parked := events[:refused]
@@ -114,7 +117,7 @@ func TestDrill(t *testing.T) {
 	w.awaitStatus(4*patience, parked, "dead")
 	w.clearFaults()
 
-	// Then it is down. Its breaker opens, and no more runs park.
+	// Then the finance sink is down. The circuit breaker opens, and no more runs park.
 	w.fault(`{"service":"finance","status":503,"next":100000}`)
 	w.deliver(in, events[refused:refused+later]...)
 	await(t, 2*patience, func() error {
@@ -129,7 +132,7 @@ func TestDrill(t *testing.T) {
 	w.clearFaults()
 	w.awaitStatus(4*patience, events[refused:refused+later], processed)
 
-	// An e-mail with an unknown outcome.
+	// One e-mail has an unknown outcome.
 	doubtful := events[refused+later]
 	w.fault(`{"service":"email","next":1,"mode":"drop_after_accept"}`)
 	w.deliver(in, doubtful)
@@ -137,7 +140,7 @@ func TestDrill(t *testing.T) {
 	w.clearFaults()
 	w.do(nil, "events", "mark-done", doubtful.ID, "--effect", "receipt-email", "--reference", "seen in the customer's inbox", "--reason", "drill")
 
-	// In Temporal a person cancels a run, terminates another and resets a third.
+	// A person cancels one run in Temporal, terminates another and resets a third.
 	takenBack, byHand, cancelled, terminated, reset := parked[0], parked[1], parked[2], parked[3], parked[4]
 	if err := temporalClient.CancelWorkflow(t.Context(), "stripe:"+cancelled.ID, ""); err != nil {
 		t.Fatal(err)
@@ -161,10 +164,10 @@ func TestDrill(t *testing.T) {
 	w.awaitStatus(2*patience, []invoice{cancelled, terminated, byHand, doubtful}, processed)
 	w.awaitStatus(2*patience, []invoice{takenBack}, compensated)
 
-	// The rest is retried at once with a rate limit, as previewed.
+	// An operator retries the remaining events at once with a rate limit, after a preview.
 	left := parked[5:]
 	if w.count(`select count(*) from receipts where event_id = $1 and status = 'dead'`, reset.ID) == 1 {
-		left = parked[4:] // the reset run parked again like the one before
+		left = parked[4:] // the run of the reset has parked like the original run
 	}
 	var preview struct {
 		Count, Previewed, Refused int
@@ -175,7 +178,7 @@ func TestDrill(t *testing.T) {
 	if preview.Count != len(left) || preview.Previewed != len(left) || preview.Refused != 0 || preview.Outcomes[processed] != len(left) {
 		t.Errorf("the preview contains %+v, want %d events that end as processed", preview, len(left))
 	}
-	for range 2 { // a repeated request is one job
+	for range 2 { // two requests with the same ID create one job
 		w.do(nil, "events", "retry", "--status", "dead", "--rate", "50", "--reason", "drill", "--yes", "--request-id", "drill")
 	}
 	w.awaitStatus(4*patience, left, processed)
@@ -193,7 +196,7 @@ func TestDrill(t *testing.T) {
 		return nil
 	})
 
-	// An event never arrived, and an account differs from Stripe.
+	// One event never arrived, and one account differs from Stripe.
 	lost := newInvoice(t, nil)
 	w.tell(lost.Event)
 	if out, _, code := w.command("events", "backfill", "stripe", "--from", "1h"); code != 1 || !strings.Contains(out, lost.ID) {
@@ -223,7 +226,7 @@ func TestDrill(t *testing.T) {
 		return nil
 	})
 
-	// Every effect happened once, according to the sinks.
+	// The journals of the sinks show that every effect happened once.
 	w.checkOnceAtSinks(append(events, lost), func(e invoice) bool { return e.ID != takenBack.ID && e.ID != byHand.ID })
 	if n := w.count(`select count(*) from effects where state not in ('done', 'compensated', 'skipped') and not (kind in ('finance-export') and event_id = $1)`, takenBack.ID); n != 0 {
 		t.Errorf("open effects: %v", w.rows(`select key, state, error from effects where state not in ('done', 'compensated', 'skipped')`))

@@ -15,9 +15,10 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// The commands of docs/first-day.md from an empty database, for a Stripe account with history, to the first real event
-// run in their order in a shell, beside an ingress and a worker. An event that arrives while effects are disabled is
-// withheld, and the release books it once. The destination receives the snapshots once.
+// The test runs the commands of docs/first-day.md in their order in a shell, from an empty database to the first real
+// event, for a Stripe account with history. An ingress and a worker run at the same time. An event that arrives while
+// effects are disabled is withheld, and its release books the entry once. The destination receives the published
+// snapshots once.
 func TestFirstDay_BesideALivingAccount_Runs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "first-day.md"))

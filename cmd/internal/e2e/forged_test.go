@@ -18,9 +18,9 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// A delivery under a live event's ID that is signed with the secret of another endpoint has no effects, in no flow and
-// at no destination. The other endpoint is for test events or for other types, and the delivery arrives before or after
-// the event.
+// A delivery has the ID of a live event, but is signed with the secret of another endpoint. It has no effects, in no
+// flow and at no destination. The other endpoint is for test events or for other types, and the forged delivery
+// arrives before or after the event.
 func TestIntake_ForgedThroughAnotherEndpoint_RealEventRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,13 +65,13 @@ destinations: {crm: {url: "`+destination.URL+`", sources: [stripe], secrets: [{v
 			t.Errorf("%s was answered %d", source, resp.StatusCode)
 		}
 	}
-	now := time.Now().Unix() // an event from before the first start is not relayed
+	now := time.Now().Unix() // pawl does not relay an event from before its first start
 	product := func(id, note string) forge.Event {
 		return forge.Event{ID: id, Type: "product.updated", Body: []byte(fmt.Sprintf(
 			`{"id":%q,"object":"event","type":"product.updated","livemode":true,"created":%d,"data":{"object":{"id":"prod_1","note":%q}}}`, id, now, note))}
 	}
 	var events []invoice
-	var authentic [][]byte // the bodies for the destination: an event with a flow is relayed as well
+	var authentic [][]byte // the authentic bodies for the destination, because an event with a flow is also relayed
 	for _, source := range []string{"test", "few"} {
 		for _, before := range []bool{true, false} {
 			e := newInvoice(t, func(p *forge.Params) { p.Live = true })

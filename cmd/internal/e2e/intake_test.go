@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// patience is the timeout for an event without obstacles on a busy machine.
+// patience is the timeout for an event if nothing fails, on a busy machine.
 const patience = 3 * time.Minute
 
 func TestIntake_SameEventTwice_OneReceiptOneRun(t *testing.T) {
@@ -42,7 +42,7 @@ func TestIntake_SameEvent200TimesAtOnce_EachEffectOnce(t *testing.T) {
 	e := newInvoice(t, nil)
 	first, again := 0, 0
 	for _, d := range w.sender.postAll([]invoice{e}, 200, one.url, two.url) {
-		if !d.acknowledged() { // on a busy machine, a delivery without an answer may have been counted
+		if !d.acknowledged() { // on a busy machine, a delivery that got no answer may have been counted
 			again++
 			w.deliver(one, e)
 		}
@@ -61,8 +61,8 @@ func TestIntake_SameEvent200TimesAtOnce_EachEffectOnce(t *testing.T) {
 	w.check(nil)
 }
 
-// Two events of one fact, concurrent and in both orders: the second finds the effects done or in progress, and reports
-// the event that did them.
+// Two events report one fact, concurrently and in both orders. The run of the second event finds the effects done or
+// in progress, and reports which event did them.
 func TestIntake_TwoEventsOfOneInvoice_EffectsOnce(t *testing.T) {
 	t.Parallel()
 	types := []string{"invoice.paid", "invoice.payment_succeeded"}
@@ -73,7 +73,7 @@ func TestIntake_TwoEventsOfOneInvoice_EffectsOnce(t *testing.T) {
 			in := w.ingress("")
 			w.worker("")
 			var events []invoice
-			for i := range schematest.OrLong(4, 10) { // several pairs, for many interleavings
+			for i := range schematest.OrLong(4, 10) { // several pairs, so that their steps interleave differently
 				seed := rand.Text()
 				pair := [2]invoice{}
 				for j, kind := range []string{first, second} {
@@ -82,7 +82,7 @@ func TestIntake_TwoEventsOfOneInvoice_EffectsOnce(t *testing.T) {
 				if pair[0].invoice != pair[1].invoice {
 					t.Fatalf("the pair is about %s and %s, want one invoice", pair[0].invoice, pair[1].invoice)
 				}
-				if i == 0 { // one pair in sequence
+				if i == 0 { // deliver one pair sequentially
 					w.sender.post(in.url, pair[0])
 					w.awaitStatus(patience, pair[:1], processed)
 					w.sender.post(in.url, pair[1])
@@ -98,8 +98,8 @@ func TestIntake_TwoEventsOfOneInvoice_EffectsOnce(t *testing.T) {
 	}
 }
 
-// checkSatisfied checks that one of the two events of each invoice did each effect, and that the other reports the
-// effect as done and names the first event.
+// checkSatisfied checks that one of the two events of each invoice ran each effect, and that the other event reports
+// the effect as done and names the first event.
 func (w *world) checkSatisfied(events []invoice) {
 	w.t.Helper()
 	byInvoice := map[string][]invoice{}
@@ -130,7 +130,7 @@ func (w *world) checkSatisfied(events []invoice) {
 				}
 			}
 		}
-		if did != 6 || met != 4 { // each applies its own facts
+		if did != 6 || met != 4 { // each event applies its own facts
 			w.t.Errorf("the events of %s did %d effects and met %d, want 6 and 4", id, did, met)
 		}
 	}
@@ -154,7 +154,7 @@ func TestIntake_Signatures(t *testing.T) {
 	in := w.ingress("")
 	w.worker("")
 
-	// signed returns a delivery with a header made from the valid time and signature.
+	// signed returns a delivery with the header that the function header makes from the valid time and signature.
 	signed := func(e invoice, header func(stamp, good string) string) *http.Request {
 		req := w.sender.request(in.url, e, time.Now())
 		stamp, good, _ := strings.Cut(req.Header.Get("Stripe-Signature"), ",")
@@ -192,7 +192,7 @@ func TestIntake_Signatures(t *testing.T) {
 	w.awaitStatus(patience, kept, processed)
 	w.check(nil)
 	w.awaitRejections(map[string]int{"no_matching_signature": 1, "timestamp_too_old": 1, "timestamp_too_new": 1})
-	// Besides the counts, one bounded record of each rejection is stored for diagnosis, and no delivery.
+	// Besides the counts, pawl stores one record of limited size per rejection for diagnosis, and no delivery.
 	if n := w.count(`select count(*) from rejections where admitted_at is null`); n != 3 {
 		t.Errorf("%d rejections are kept, want 3", n)
 	}
@@ -201,14 +201,15 @@ func TestIntake_Signatures(t *testing.T) {
 	}
 }
 
-// postOff delivers e with a signature time that is off from now. Pawl compares whole seconds, so a delivery during
-// which the second changed may be inconclusive and is repeated. A rejection of an expired signature is conclusive.
+// postOff delivers e with a signature time that differs from the current time by off. pawl compares whole seconds, so
+// the result is inconclusive if the second changes during a delivery, and postOff repeats it. A rejection of an
+// expired signature is conclusive.
 func (w *world) postOff(in endpoint, e invoice, off time.Duration) delivery {
 	w.t.Helper()
 	for range 20 {
 		now := time.Now()
 		if rest := now.Truncate(time.Second).Add(time.Second).Sub(now); rest < 500*time.Millisecond {
-			<-time.After(rest) // the rest of this second is too short
+			<-time.After(rest) // too little of this second is left
 			now = time.Now()
 		}
 		d := w.sender.do(e, w.sender.request(in.url, e, now.Add(off)))
@@ -220,7 +221,8 @@ func (w *world) postOff(in endpoint, e invoice, off time.Duration) delivery {
 	return delivery{}
 }
 
-// awaitRejections waits until exactly these rejections are counted. They are summed in memory for seconds.
+// awaitRejections waits until exactly these rejections are counted. The ingress adds them up in memory and stores the
+// sums every few seconds.
 func (w *world) awaitRejections(want map[string]int) {
 	w.t.Helper()
 	await(w.t, patience, func() error {
@@ -241,7 +243,8 @@ func (w *world) awaitRejections(want map[string]int) {
 	})
 }
 
-// An authentic body with any content is stored byte for byte, and waits for a person with a reason.
+// An authentic body with any content is stored byte for byte. If pawl cannot process it, the receipt waits for a
+// person and shows the reason.
 func TestIntake_UnreadableBodies_KeptForReview(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -298,7 +301,7 @@ func TestIntake_BodiesThatAreRefused_NothingKept(t *testing.T) {
 		e.Body = append(e.Body, bytes.Repeat([]byte(" "), n-len(e.Body))...)
 		return e
 	}
-	// A body without a length, so that the limit applies to the bytes read.
+	// The request has no content length, so the limit applies to the bytes that pawl reads.
 	chunked := func(req *http.Request) *http.Request {
 		req.Body, req.ContentLength, req.GetBody = io.NopCloser(req.Body), -1, nil
 		return req
@@ -338,14 +341,14 @@ func TestIntake_BodiesThatAreRefused_NothingKept(t *testing.T) {
 	w.awaitRejections(map[string]int{"too_large": 2, "content_encoding": 2, "missing_header": 1})
 }
 
-// An ingress that is stopped under load answers its accepted requests and exits with success.
+// If an ingress is stopped under load, it answers the requests that it accepted, and exits with code 0.
 func TestIntake_StoppedUnderLoad_InFlightAnswered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.ingress("")
 	w.worker("")
 
-	// The body of one delivery is sent only after the signal, so that at least one is in progress.
+	// The test sends the body of one delivery only after the signal, so that at least one delivery is in progress.
 	slow := newInvoice(t, nil)
 	reading := make(chan struct{})
 	body, rest := io.Pipe()
@@ -356,7 +359,7 @@ func TestIntake_StoppedUnderLoad_InFlightAnswered(t *testing.T) {
 	w.sender.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
 	answered := make(chan delivery, 1)
 	go func() { answered <- w.sender.do(slow, req) }()
-	<-reading // pawl reads the body
+	<-reading // pawl has started to read the body
 
 	events := newInvoices(t, 50)
 	loaded := make(chan []delivery, 1)
@@ -380,7 +383,7 @@ func TestIntake_StoppedUnderLoad_InFlightAnswered(t *testing.T) {
 		t.Errorf("ingress: exit %d, want 0", code)
 	}
 
-	// A delivery without acknowledgement is sent again, as providers do.
+	// The test sends deliveries without acknowledgement again, as providers do.
 	again := w.ingress("")
 	kept := []invoice{slow}
 	for _, e := range events {
@@ -393,7 +396,7 @@ func TestIntake_StoppedUnderLoad_InFlightAnswered(t *testing.T) {
 	w.check(nil)
 }
 
-// A worker that is stopped finishes its current effects, and the next worker continues.
+// If a worker is stopped, it finishes its current effects, and the next worker continues.
 func TestWorker_StoppedWhileEffectRuns_EffectFinished(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)

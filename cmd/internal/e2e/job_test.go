@@ -8,9 +8,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The finance sink has a wrong path, and events park. After the repair, one command retries them all. The worker, which
-// executes the job and the runs, is killed during the job, and another one continues. Each event gets its decision
-// once, and each effect happens once. A repeated command is the same job.
+// The path of the finance sink is wrong, so events park. After the repair, one command retries all of them. The
+// worker that executes the job and the runs is killed during the job, and another worker continues. Each event gets
+// its decision once, and each effect happens once. A repeated command with the same ID does not create a second job.
 func TestKill_WorkerInTheMiddleOfAJob_EachEventOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)

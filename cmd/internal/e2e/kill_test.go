@@ -11,11 +11,12 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Every test here kills a process between two steps and starts it again. Every acknowledged event must be finished,
-// effects with keys happen once, and an e-mail with an unknown outcome is reported as uncertain.
+// Every test here kills a process between two steps and starts it again. Every acknowledged event must be processed,
+// effects with idempotency keys must happen once, and pawl must report an e-mail with an unknown outcome as
+// uncertain.
 
-// recovery is the timeout for that: a claim expires after the sink's timeout plus three seconds, a workflow task after
-// ten, and the machine is busy.
+// recovery is the timeout for that on a busy machine: a claim expires after the sink's timeout plus three seconds,
+// and a workflow task after ten seconds.
 const recovery = 4 * time.Minute
 
 func TestKill_Ingress(t *testing.T) {
@@ -48,7 +49,7 @@ func TestKill_Ingress(t *testing.T) {
 	}
 }
 
-// A receipt that was committed and not started is found by the sweep, without a second delivery.
+// The dispatcher's periodic sweep finds a receipt that was committed and not started, without a second delivery.
 func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
@@ -62,8 +63,8 @@ func TestKill_IngressAfterCommit_SweptWithoutResend(t *testing.T) {
 	w.check(nil)
 }
 
-// The ingress is killed before it recorded the run that it had started, and that run parks. A person can see it and
-// make a decision.
+// The ingress is killed after it started a run and before it recorded the run, and the run parks. A person can find
+// the run and make a decision.
 func TestKill_IngressBeforeMark_ParkedRunTakesDecision(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
@@ -99,8 +100,8 @@ var undoSteps = map[string][]string{
 	"withhold-grant":         {"before-commit", "after-done"},
 }
 
-// doubtful reports whether an e-mail's outcome is unknown after this failpoint: after the mark before the final dot,
-// and before the response is recorded.
+// doubtful reports whether an e-mail's outcome is unknown after this failpoint, that is, between the mark before the
+// final dot and the recorded response.
 func doubtful(kind, step string) bool {
 	return isMail(kind) && (step == "after-mark" || step == "after-send")
 }
@@ -118,7 +119,7 @@ func TestKill_Worker(t *testing.T) {
 				w.check(map[string]string{e.ID: uncertain})
 			case kind == "apply-facts" || kind == "receipt-email":
 				w.check(nil)
-			default: // the e-mail is sent concurrently, and the kill may have made it uncertain
+			default: // the e-mail is sent concurrently, so the kill may have made it uncertain
 				w.check(map[string]string{e.ID: anyMail})
 			}
 			w.settleMail(e, "receipt-email")
@@ -134,7 +135,7 @@ func TestKill_WorkerWhileCompensating(t *testing.T) {
 		t.Run(kind+"-"+step, func(t *testing.T) {
 			t.Parallel()
 			w := newWorldWith(t, short)
-			w.fault(`{"service":"workspaces","status":422}`) // refused for good
+			w.fault(`{"service":"workspaces","status":422}`) // a permanent refusal
 			e := w.killWorkerAt(kind + "-" + step)
 			w.awaitStatus(recovery, []invoice{e}, compensated, "needs_review")
 			if parked := w.settleMail(e, kind); parked != doubtful(kind, step) {
@@ -146,8 +147,7 @@ func TestKill_WorkerWhileCompensating(t *testing.T) {
 	})
 }
 
-// eachStep calls f with each step of each kind; in the short form with each step of one kind, and with one step of each
-// kind.
+// eachStep calls f with each step of each kind. The short form uses each step of one kind, and one step of each kind.
 func eachStep(steps map[string][]string, f func(kind, step string)) {
 	met := map[string]bool{}
 	for _, kind := range slices.Sorted(maps.Keys(steps)) {
@@ -179,13 +179,14 @@ func (w *world) killWorkerAt(point string) invoice {
 	return e
 }
 
-// settleMail decides not to send an uncertain e-mail again, if e waits for that decision.
+// settleMail decides that an uncertain e-mail is not sent again, if e waits for that decision.
 func (w *world) settleMail(e invoice, kind string) (parked bool) {
 	w.t.Helper()
 	if w.count(`select count(*) from receipts where event_id = $1 and status = 'needs_review'`, e.ID) == 0 {
 		return false
 	}
-	// If Temporal is too slow for a response, the same request is sent again and remains one decision.
+	// If Temporal responds too slowly, the test sends the same request again, which does not create a second
+	// decision.
 	await(w.t, patience, func() error {
 		p := w.pawl("events", "", "skip", e.ID, "--effect", kind, "--as", "e2e", "--reason", "the customer has it", "--request-id", "settle-"+e.ID+"-"+kind)
 		if code := p.exit(patience); code != 0 {

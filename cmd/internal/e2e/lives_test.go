@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// shop contains the products of the scenarios.
+// shop contains the products that the scenarios use.
 var shop = scenario.Shop{
 	Low: forge.Plan{Name: "starter", Price: "price_starter", Amount: 1900, Days: 30}, High: forge.Plan{Name: "pro", Price: "price_pro", Amount: 4900, Days: 30},
 	Yearly: forge.Plan{Name: "pro", Price: "price_pro_yearly", Amount: 49000, Days: 365},
@@ -29,7 +29,7 @@ var shop = scenario.Shop{
 
 const testSecret = "whsec_e2e_test_0123456789abcdef0123456789"
 
-// lives is a world whose customers play scenarios in the past. Its ingress keeps its address after a kill.
+// lives is a test environment whose customers play scenarios in the past. Its ingress keeps its address after a kill.
 type lives struct {
 	*world
 	player scenario.Player
@@ -67,7 +67,7 @@ plans:
 	}}
 }
 
-// lay prepares a scenario with today as its last day.
+// lay prepares a scenario that ends today.
 func (w *lives) lay(s scenario.Scenario, account, version string, live bool, now time.Time) scenario.Laid {
 	w.t.Helper()
 	s.Now = s.Steps[len(s.Steps)-1].Day
@@ -90,7 +90,7 @@ func (w *lives) deliver(ctx context.Context, target forge.Target, events []forge
 	return ctx.Err()
 }
 
-// openSQL counts the unfinished receipts, including receipts that wait for an effect that a person has decided at
+// openSQL counts the unfinished receipts, including receipts that wait for an effect about which a person decided at
 // another receipt.
 const openSQL = `
 select (select count(*) from receipts where status in ('received', 'processing', 'retrying'))
@@ -130,8 +130,8 @@ func (w *lives) rest() (doubtful map[string]bool) {
 	}
 }
 
-// compare compares each life with the same life in order, counts the e-mails at the receiver, and recomputes
-// everything.
+// compare compares each customer's state with the state after delivery in order, counts the e-mails at the receiver,
+// and recomputes everything.
 func (w *lives) compare(told map[string][2]scenario.Laid, doubtful map[string]bool) {
 	w.t.Helper()
 	for name, pair := range told {
@@ -159,9 +159,10 @@ func (w *lives) compare(told map[string][2]scenario.Laid, doubtful map[string]bo
 	}
 }
 
-// Lives happen concurrently while worker and ingress are killed at random moments. Once every run has ended, each life
-// has the same state as in order, each effect was done once at its receiver, and a rebuild finds no difference. The
-// test is not parallel, because it alone loads two cores for minutes, and other tests would miss their deadlines.
+// Many customers' events arrive concurrently, while worker and ingress are killed at random moments. After every run
+// has ended, each customer has the same state as after delivery in order, each effect happened once at its receiver,
+// and a rebuild finds no difference. The test is not parallel, because it loads two cores for minutes, and other
+// tests would miss their deadlines.
 func TestKill_LivesAtOnce_EndAsInOrder(t *testing.T) {
 	seeds := []uint64{25}
 	if schematest.Long() {
@@ -228,8 +229,8 @@ func TestKill_LivesAtOnce_EndAsInOrder(t *testing.T) {
 	}
 }
 
-// A company has the same customer and account in both modes, and each event is also delivered to the endpoint of the
-// other mode. Nothing is done twice at a receiver, because the mode is part of every key.
+// A company has the same customer and account in live and test mode, and each event is also delivered to the endpoint
+// of the other mode. No effect happens twice at its receiver, because the mode is part of every key.
 func TestModes_EachEventAtBothEndpoints_NothingTwice(t *testing.T) {
 	t.Parallel()
 	w := newLives(t)

@@ -16,8 +16,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A person in psql or a lost host locks one account's row for a long time. Events of that account are accepted and
-// wait, and report the lock. Other accounts are unaffected, although ingress and worker are one process here.
+// A person in psql, or a host that has disappeared, locks the row of one account for a long time. pawl accepts the
+// events of that account. Their runs wait and report the lock. Other accounts are unaffected, although ingress and
+// worker are one process in this test.
 func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,9 +74,9 @@ func TestLock_AccountHeld_OthersTakenAndRun(t *testing.T) {
 	w.checkOnce(slices.Concat(held, others, []invoice{first}))
 }
 
-// A host disappears during a transaction that holds the lock of an account or of an event's key. It sends nothing more,
-// and its connections stay open. All other deliveries are answered meanwhile, and the locked rows are free within ten
-// seconds. When the host returns, nothing is lost or repeated.
+// A host disappears during a transaction that locks the row of an account or of an event. The host sends nothing
+// more, and its connections stay open. pawl answers all other deliveries meanwhile, and the locked rows are free
+// within ten seconds. When the host returns, no event is lost or repeated.
 func TestLock_HostGone_OthersAnsweredAndItsOwnGoesOn(t *testing.T) {
 	t.Parallel()
 	for point, free := range map[string]func(w *world, locked delivery) bool{
@@ -116,7 +117,8 @@ func TestLock_HostGone_OthersAnsweredAndItsOwnGoesOn(t *testing.T) {
 				others := newInvoices(t, 2)
 				all = append(all, others...)
 				for _, d := range append(w.sender.postAll(append(others, next), 1, in.url), again) {
-					if d.took > 3*time.Second || d.event.ID != locked.ID && !d.acknowledged() { // the lock is held longer than that
+					// shorter than the time for which the lock is held
+					if d.took > 3*time.Second || d.event.ID != locked.ID && !d.acknowledged() {
 						t.Errorf("answered %d %s after %s, want 2xx at once", d.status, d.body, d.took)
 					}
 				}
@@ -141,8 +143,8 @@ func invoiceOf(t *testing.T, account string) invoice {
 	return newInvoice(t, func(p *forge.Params) { p.Account = account })
 }
 
-// checkOnce checks that each event's effects were done, and done once. It replaces check for accounts with several
-// events, because their tables do not belong to a single event.
+// checkOnce checks that each effect of the events was done, and done only once. It replaces check for accounts with
+// several events, because their tables do not belong to a single event.
 func (w *world) checkOnce(events []invoice) {
 	w.t.Helper()
 	distinct := map[string]bool{}

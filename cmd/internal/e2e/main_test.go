@@ -19,7 +19,7 @@ import (
 // shared is the state that all tests of this process share.
 var shared struct {
 	dir    string // every user can enter it: one test runs pawl as another user
-	binary string // pawl, with the failure hooks of the tag pawlhooks
+	binary string // the pawl binary, with the failure hooks that the build tag pawlhooks adds
 
 	once     sync.Once
 	temporal *dev.Temporal
@@ -46,7 +46,7 @@ func testMain(m *testing.M) int {
 	return code
 }
 
-// build builds pawl once, as shipped except for the failure hooks.
+// build builds pawl once, in its shipped form plus the failure hooks.
 func build() (err error) {
 	if shared.dir, err = os.MkdirTemp("", "pawl-e2e-"); err != nil {
 		return err
@@ -76,9 +76,9 @@ func temporal(t *testing.T) (*dev.Temporal, client.Client) {
 	return shared.temporal, shared.client
 }
 
-// startTemporal starts the server on port with the state of the previous server.
+// startTemporal starts the server on the port, with the state of the previous server.
 func startTemporal(port int) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first start builds it
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first start builds the server
 	defer cancel()
 	shared.temporal, err = dev.StartTemporal(ctx, dev.TemporalOptions{
 		Dir: filepath.Join(shared.dir, "temporal"), Port: port, Sync: dev.SyncNever, Progress: os.Stderr,
@@ -95,7 +95,8 @@ func stopTemporal() error {
 	return shared.temporal.Stop(ctx)
 }
 
-// showTemporal logs the last lines of the server, which explain why starts fail although no test stopped it.
+// showTemporal logs the last lines of the server, which explain why a start fails although no test has stopped the
+// server.
 func showTemporal(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(shared.dir, "temporal", "temporal.log"))
 	if err != nil {

@@ -75,7 +75,7 @@ func TestOutage_PostgresDownWhileEffectsRun_FinishedAfterwards(t *testing.T) {
 	w := newWorldWith(t, 6*time.Second) // the mail server must delay its response until the database is down
 	in := w.ingress("")
 	w.worker("")
-	// Each accepts the request and then sends an error or no response.
+	// Each service accepts the request and then sends an error or no response.
 	w.fault(`{"service":"workspaces","next":1000,"mode":"status_after_accept","status":503,"latency_ms":500}`)
 	w.fault(`{"service":"finance","next":1000,"mode":"status_after_accept","status":503,"latency_ms":500}`)
 	w.fault(`{"service":"events","next":1000,"mode":"status_after_accept","status":503,"latency_ms":500}`)
@@ -98,8 +98,8 @@ func TestOutage_PostgresDownWhileEffectsRun_FinishedAfterwards(t *testing.T) {
 	w.check(map[string]string{e.ID: uncertain})
 }
 
-// awaitPending waits until effects of e of all these kinds have failed and are retried. They are then activities in
-// Temporal with their key.
+// awaitPending waits until effects of e of all these kinds have failed and will be retried. Temporal then shows them
+// as activities with their keys.
 func (w *world) awaitPending(e invoice, kinds ...string) {
 	w.t.Helper()
 	_, c := temporal(w.t)

@@ -6,8 +6,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// All of pawl runs with a PgBouncer in transaction mode with two connections, and with the timeouts that `pawl migrate`
-// sets for its role.
+// All of pawl runs through a PgBouncer in transaction mode with two connections, and with the timeouts that `pawl
+// migrate` sets for its role.
 func TestPooler_TransactionMode_EventsTakenAndRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -29,8 +29,8 @@ func startPawl(t *testing.T, name string, prepare func(*exec.Cmd), args ...strin
 	return startProgram(t, shared.binary, name, prepare, args...)
 }
 
-// startProgram starts the program at path. If it still runs when the test ends, it is killed. Its log is printed if the
-// test has failed.
+// startProgram starts the program at path. If the program still runs when the test ends, the test kills it. If the
+// test has failed, it prints the program's log.
 func startProgram(t *testing.T, path, name string, prepare func(*exec.Cmd), args ...string) *process {
 	t.Helper()
 	p := &process{t: t, name: name, done: make(chan struct{})}
@@ -87,7 +87,7 @@ func (p *process) exit(within time.Duration) int {
 	}
 }
 
-// awaitHook waits until the process is killed at a failure hook, and checks that it was this one.
+// awaitHook waits until the process kills itself at a failure hook, and checks that it was the expected hook.
 func (p *process) awaitHook(point string) {
 	p.t.Helper()
 	if code := p.exit(patience); code != -1 || !strings.Contains(p.stderr.String(), "failpoint "+point+": exit") {
@@ -95,7 +95,7 @@ func (p *process) awaitHook(point string) {
 	}
 }
 
-// logged returns the log entries with a message.
+// logged returns the log entries with the given message.
 func (p *process) logged(message string) (entries []map[string]any) {
 	for line := range strings.Lines(p.stderr.String()) {
 		var entry map[string]any
@@ -143,7 +143,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// fatal marks an error after which the condition cannot hold any more.
+// fatal marks an error after which the condition can no longer become true.
 func fatal(err error) error { return &hopeless{err} }
 
 type hopeless struct{ error }

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// sender is a provider with a log of the answers.
+// sender sends deliveries as a provider does, and keeps a log of the answers.
 type sender struct {
 	t    *testing.T
 	http *http.Client
@@ -44,13 +44,13 @@ func newSender(t *testing.T) *sender {
 	return &sender{t: t, http: &http.Client{Transport: transport, Timeout: 15 * time.Second}}
 }
 
-// invoice is an event about an invoice, with the parts of its effects' keys.
+// invoice is an event about an invoice, with the values that form its effects' keys.
 type invoice struct {
 	forge.Event
 	invoice, number, account, subscription string
 }
 
-// newInvoice returns an invoice.paid of the plan with all effects. change may edit it.
+// newInvoice returns an invoice.paid event with a plan that causes all effects. change may edit it.
 func newInvoice(t *testing.T, change func(*forge.Params)) invoice {
 	t.Helper()
 	p := forge.Params{Provider: stripe.Provider, Type: "invoice.paid", Plan: "enterprise", Live: true}
@@ -105,7 +105,7 @@ func (s *sender) post(url string, e invoice) delivery {
 	return s.do(e, s.request(url, e, time.Now()))
 }
 
-// do sends a delivery of e and logs it.
+// do sends a delivery of e and adds it to the log.
 func (s *sender) do(e invoice, req *http.Request) delivery {
 	d := delivery{event: e}
 	begun := time.Now()
@@ -125,8 +125,8 @@ func (s *sender) do(e invoice, req *http.Request) delivery {
 	return d
 }
 
-// accepted sends requests for e until one is not answered 503, as a provider does: on a busy machine a delivery may
-// exceed its time. It fails unless the last one is acknowledged.
+// accepted sends requests for e until the answer is not 503, as a provider does: on a busy machine a delivery may
+// exceed its timeout. It fails unless the last request is acknowledged.
 func (s *sender) accepted(e invoice, request func() *http.Request) (last delivery) {
 	s.t.Helper()
 	await(s.t, patience, func() error {
@@ -141,7 +141,7 @@ func (s *sender) accepted(e invoice, request func() *http.Request) (last deliver
 	return last
 }
 
-// postAll delivers events concurrently, each event copies times, to the urls in turn.
+// postAll delivers events concurrently, each event copies times, and uses the urls in turn.
 func (s *sender) postAll(events []invoice, copies int, urls ...string) []delivery {
 	s.t.Helper()
 	var group sync.WaitGroup

@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// signedIn is a console in its own process with its own database role and an identity provider.
+// signedIn is a console in a separate process with its own database role and an identity provider.
 type signedIn struct {
 	*browser
 	home     string
@@ -141,8 +141,8 @@ func (s *signedIn) menu(button string) {
 	s.shows("Sign in")
 }
 
-// A person signs in with a real provider. A session ends when its person signs out, and all sessions end with the other
-// button. A copied cookie is then invalid, and the browser's back button shows nothing.
+// A person signs in with a real provider. A session ends when its person signs out; a second button ends all sessions
+// of the person. A copied cookie is then invalid, and the browser's back button shows no content.
 func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 	s := newSignedIn(t)
 	s.signIn("/audit")
@@ -177,8 +177,9 @@ func TestConsole_OIDC_SignedOutEverywhere_CookieIsWorthNothing(t *testing.T) {
 	s.noFaults("signing in and out")
 }
 
-// A page of another origin cannot make decisions or read anything with forms and scripts, and cannot frame the console.
-// The browser sends the cookie with requests of an origin of the same site, and even this origin gets nothing.
+// A page of another origin cannot make decisions or read anything with forms and scripts, and cannot frame the
+// console. The browser sends the cookie with requests from another origin of the same site, but even that origin can
+// do nothing.
 func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	s := newSignedIn(t)
 	s.worker()
@@ -237,7 +238,7 @@ func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	if got := s.asThief(s.session()); got != http.StatusOK {
 		t.Errorf("the person is signed out: %d", got)
 	}
-	// The console's own form, in the same browser, is accepted.
+	// In the same browser, the console accepts its own form.
 	s.look(s.home+"/decide?verb=pause-sink&target=finance", "light", 1440)
 	s.fill("reason", "the books are closed")
 	s.click("pause-sink")

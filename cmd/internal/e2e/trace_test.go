@@ -48,7 +48,7 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of returns the parent and the name of each span of a trace by span ID.
+// of returns, by span ID, the parent and the name of each span of a trace.
 func (s *spans) of(trace string) (parents, names map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,9 +62,9 @@ func (s *spans) of(trace string) (parents, names map[string]string) {
 	return parents, names
 }
 
-// A delivery, its run, each effect and the requests to sinks are one trace, which the requests propagate. A run that
-// another process starts from the receipt belongs to the trace of the delivery as well. A sender's own trace has no
-// influence.
+// A delivery, its run, each effect and the requests to sinks belong to one trace, and the requests propagate the
+// trace. A run that another process starts from the receipt belongs to the trace of the delivery as well. A trace ID
+// from the sender has no influence.
 func TestTraces_FromDeliveryToSink(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, short)
@@ -96,7 +96,7 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 	w.worker("")
 	w.deliverToKill(w.ingress(point), first, point)
 	in := w.ingress("")
-	await(t, patience, func() error { // a slow database is a 503, and a provider then delivers again
+	await(t, patience, func() error { // if the database is slow, the answer is 503, and a provider delivers again
 		req := w.sender.request(in.url, second, time.Now())
 		req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 		if d := w.sender.do(second, req); !d.acknowledged() {
@@ -113,7 +113,7 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 		}
 		trace := traceIn(rows[0]["trace"].(string))
 		want := []string{"StartWorkflow:InvoicePaid", "RunWorkflow:InvoicePaid", "RunActivity:PostEntry", "HTTP POST"}
-		if e.ID == second.ID { // the process that received the first was killed before it could export
+		if e.ID == second.ID { // the process that received the first delivery was killed before it exported its spans
 			want = append(want, "webhook stripe")
 		}
 		await(t, patience, func() error {
@@ -123,7 +123,7 @@ func TestTraces_FromDeliveryToSink(t *testing.T) {
 					return fmt.Errorf("trace %s has no span %q: %v", trace, name, names)
 				}
 			}
-			missing := map[string]bool{} // at most one: the delivery itself, or an earlier span
+			missing := map[string]bool{} // at most one span may be missing: the delivery itself, or an earlier span
 			for _, parent := range parents {
 				if names[parent] == "" {
 					missing[parent] = true

@@ -21,8 +21,9 @@ import (
 
 const secret = "whsec_e2e_0123456789abcdef0123456789abcdef"
 
-// Timeouts of the outside systems. The short one is for tests that kill a worker, because its claims expire after the
-// timeout plus three seconds. In the other tests, no e-mail may become uncertain on a busy machine.
+// Timeouts of the external systems. The short timeout is for tests that kill a worker, because the worker's claims
+// expire after the timeout plus three seconds. In the other tests, no e-mail may become uncertain on a busy machine,
+// so the timeout is long.
 const (
 	short = 2 * time.Second
 	ample = 20 * time.Second
@@ -41,7 +42,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world { return newWorldWith(t, ample) }
 
-// newWorldWith is newWorld with another timeout of the outside systems.
+// newWorldWith is newWorld with another timeout of the external systems.
 func newWorldWith(t *testing.T, sinkTimeout time.Duration) *world {
 	t.Helper()
 	server, _ := temporal(t)
@@ -95,11 +96,11 @@ func (w *world) write(name, content string) {
 	}
 }
 
-// gone is the configuration of a process that will stop. It has its own task queue, so that Temporal sends the tasks of
-// the other processes only to them.
+// gone is the configuration of a process that the test will stop. It has its own task queue, so that Temporal sends
+// the tasks of the other processes only to them.
 const gone = "gone.yaml"
 
-// pawl starts `pawl part` with the failure hook point, or without if that is "".
+// pawl starts `pawl part` with the failure hook point, or without a hook if point is "".
 func (w *world) pawl(part, point string, args ...string) *process {
 	w.t.Helper()
 	if point != "" {
@@ -118,7 +119,7 @@ func (w *world) pawlWith(file, fail, part string, args ...string) *process {
 	return p
 }
 
-// joint waits until p, an ingress with a worker, accepts webhooks.
+// joint waits until p, an ingress and worker in one process, accepts webhooks.
 func joint(p *process) endpoint {
 	p.t.Helper()
 	address, _ := p.awaitLog("ingress listens")["address"].(string)
@@ -126,7 +127,7 @@ func joint(p *process) endpoint {
 	return endpoint{p, "http://" + address + "/hooks/stripe"}
 }
 
-// plainEnv is the environment without variables that would change pawl's configuration.
+// plainEnv is the environment without the variables that would change pawl's configuration.
 func plainEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -137,7 +138,7 @@ func plainEnv() []string {
 	return env
 }
 
-// ingress starts an ingress and waits until it listens. point is a failure hook or "".
+// ingress starts an ingress and waits until it listens. point is a failure hook, or "" for none.
 func (w *world) ingress(point string) endpoint {
 	w.t.Helper()
 	p := w.pawl("ingress", point)
@@ -145,7 +146,7 @@ func (w *world) ingress(point string) endpoint {
 	return endpoint{p, "http://" + address + "/hooks/stripe"}
 }
 
-// worker starts a worker and waits until it works. point is a failure hook or "".
+// worker starts a worker and waits until it polls. point is a failure hook, or "" for none.
 func (w *world) worker(point string) *process {
 	w.t.Helper()
 	p := w.pawl("worker", point)
@@ -202,7 +203,7 @@ func (w *world) journal(service string) []line {
 	return journal(w.t, w.dir, service)
 }
 
-// journal returns the requests that a service of the sandbox in a directory accepted.
+// journal returns the requests that a service of the sandbox with the given state directory accepted.
 func journal(t *testing.T, dir, service string) []line {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, "sandbox", service+".jsonl"))
@@ -213,7 +214,7 @@ func journal(t *testing.T, dir, service string) []line {
 	for text := range strings.Lines(string(content)) {
 		var l line
 		if !strings.HasSuffix(text, "\n") {
-			break // the last line is incomplete, because its request was not answered yet
+			break // the last line is incomplete, because the sandbox has not answered its request yet
 		}
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%s.jsonl: %v: %s", service, err, text)
@@ -223,7 +224,7 @@ func journal(t *testing.T, dir, service string) []line {
 	return lines
 }
 
-// awaitStatus waits until the receipts of events have one of the statuses, their runs are closed if the status is
+// awaitStatus waits until the receipt of each event has one of the statuses, the run is closed if the status is
 // final, and every internal event is published.
 func (w *world) awaitStatus(within time.Duration, events []invoice, statuses ...string) {
 	w.t.Helper()
@@ -262,13 +263,13 @@ func (w *world) awaitStatus(within time.Duration, events []invoice, statuses ...
 	})
 }
 
-// query returns the rows as maps.
+// query returns the rows of a query as maps.
 func (w *world) query(sql string, args ...any) ([]map[string]any, error) {
 	rows, _ := w.pool.Query(w.t.Context(), sql, args...) // CollectRows returns its error
 	return pgx.CollectRows(rows, pgx.RowToMap)
 }
 
-// rows is query for a database that must be reachable.
+// rows calls query and fails the test if the database is unreachable.
 func (w *world) rows(sql string, args ...any) []map[string]any {
 	w.t.Helper()
 	rows, err := w.query(sql, args...)
@@ -278,7 +279,7 @@ func (w *world) rows(sql string, args ...any) []map[string]any {
 	return rows
 }
 
-// count is rows for a single number.
+// count returns the single number that a query selects.
 func (w *world) count(sql string, args ...any) int {
 	w.t.Helper()
 	var n int

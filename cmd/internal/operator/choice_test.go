@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// What is offered is what would be taken: nothing is said to be possible that is refused.
+// Every offered command is accepted.
 func TestChoices(t *testing.T) {
 	t.Parallel()
 	failed := receipt.OpenEffect{Key: "finance-export:x", Kind: "finance-export", State: "failed", ByHand: true}
@@ -88,8 +88,8 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// However an event stands and whatever is tried: a refusal names commands, and each of those that decide about the event is
-// taken. Nobody is sent in a circle.
+// In every state of an event, and for every verb, a refusal names commands, and the named commands that decide about
+// the event are accepted. No refusal therefore sends an operator in a circle.
 func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -166,7 +166,7 @@ func TestChoices_EveryStatusByEveryVerb_NoCircle(t *testing.T) {
 	}
 }
 
-// A command is pasted into a shell: what stands in an event's ID is none of its words.
+// Operators paste the printed commands into a shell, so special characters in an event ID must be quoted.
 func TestChoice_Line_Quoted(t *testing.T) {
 	t.Parallel()
 	c := decide.Choice{Command: []string{"pawl", "events", "show", "it's;rm -rf ~"}}

@@ -24,7 +24,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// over is an operator whose Temporal answers updates as it is told, and has no runs.
+// over returns an operator whose simulated Temporal gives the configured answers to updates, and has no runs.
 func over(db *pgxpool.Pool, update func(context.Context) error) *decide.Operator {
 	return &decide.Operator{Verbs: operator.Verbs, DB: db, Temporal: answering{update: update}, Audit: audit.New(db, slog.New(slog.DiscardHandler))}
 }
@@ -44,7 +44,7 @@ func (a answering) DescribeWorkflowExecution(context.Context, string, string) (*
 
 func says(err error) func(context.Context) error { return func(context.Context) error { return err } }
 
-// parkedEvents inserts an event that waits for a decision about one effect, under each of the IDs.
+// parkedEvents inserts, for each ID, an event that waits for a decision about one effect.
 func parkedEvents(t *testing.T, ids ...string) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)
@@ -60,7 +60,7 @@ func ask(verb, id string) decide.Decision {
 	return decide.Decision{Verb: verb, Target: id, Who: "ada", Why: "looked at it"}
 }
 
-// Without a worker a decision is not answered: who decides is told why, and not left alone with a silent command.
+// If no worker runs, a decision fails with an error that gives the reason, and the command does not hang.
 func TestDecide_NobodyAnswers_GivenUpAndExplained(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
@@ -84,8 +84,8 @@ func TestDecide_NobodyAnswers_GivenUpAndExplained(t *testing.T) {
 	}
 }
 
-// Every refusal says what works instead: of two people who decide at once, the second is not told that only a parked
-// event takes a decision; nor is who decides about a run that was ended meanwhile, or that no worker can go on with.
+// Every refusal names a command that works. This includes the second of two concurrent decisions, a run that ended
+// meanwhile, and a run that no worker can continue.
 func TestDecide_Refused_NamesWhatWorks(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_dead")
@@ -114,7 +114,8 @@ func TestDecide_Refused_NamesWhatWorks(t *testing.T) {
 	}
 }
 
-// A receipt is parked a moment before its run waits: who decides in that moment is heard.
+// A receipt is marked as parked a moment before its run accepts decisions. A decision in that moment is tried again
+// until the run accepts it.
 func TestDecide_RunBeginsToWait_AskedAgain(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -129,7 +130,8 @@ func TestDecide_RunBeginsToWait_AskedAgain(t *testing.T) {
 	}
 }
 
-// A run that does not wait for a decision, although its receipt says so, has refused nothing: the request may come again.
+// If the run does not wait for a decision although its receipt is parked, the run has not refused the decision, and
+// the request can be repeated.
 func TestDecide_RunDoesNotWait_NotRefused(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
@@ -144,7 +146,7 @@ func TestDecide_RunDoesNotWait_NotRefused(t *testing.T) {
 	}
 }
 
-// trail is what the audit trail holds.
+// trail returns the rows of the audit trail.
 func trail(t *testing.T, db *pgxpool.Pool) (actions []string) {
 	t.Helper()
 	rows, err := db.Query(t.Context(), `select action from operator_actions order by id`)
@@ -157,8 +159,9 @@ func trail(t *testing.T, db *pgxpool.Pool) (actions []string) {
 	return actions
 }
 
-// One request is one decision: it is recorded before the run is told, and told again while the run has not taken it. What
-// it came to is the answer from then on, and another verb under its ID is refused.
+// One request makes one decision: pawl records it before it sends it to the run, and sends it again until the run has
+// accepted it. Afterwards, repeated requests return the recorded result, and another verb with the same request ID is
+// refused.
 func TestDecide_SameRequest_OneDecision(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
@@ -176,7 +179,8 @@ func TestDecide_SameRequest_OneDecision(t *testing.T) {
 			t.Errorf("not told: %v", err)
 		}
 	}
-	if _, err := db.Exec(t.Context(), `update receipts set status = 'processing', reason = '', updated_at = now()`); err != nil { // it was taken
+	// the run has accepted the decision
+	if _, err := db.Exec(t.Context(), `update receipts set status = 'processing', reason = '', updated_at = now()`); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := o.Decide(t.Context(), d)
@@ -192,7 +196,7 @@ func TestDecide_SameRequest_OneDecision(t *testing.T) {
 	}
 }
 
-// The ID of a request with other arguments is refused: nothing is decided, and nothing is answered for the first one.
+// pawl refuses a request ID that is repeated with other arguments, and changes nothing.
 func TestDecide_SameRequest_OtherArguments_Refused(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1", "evt_2")
@@ -210,7 +214,7 @@ func TestDecide_SameRequest_OtherArguments_Refused(t *testing.T) {
 			t.Errorf("another %s: %v, want that the request is reused", name, err)
 		}
 	}
-	d.Target = "evt_2" // another target is another request
+	d.Target = "evt_2" // the same ID with another target is a different request
 	if _, err := o.Decide(t.Context(), d); err == nil || !strings.Contains(err.Error(), "connection lost") {
 		t.Errorf("another event: %v", err)
 	}
@@ -219,7 +223,8 @@ func TestDecide_SameRequest_OtherArguments_Refused(t *testing.T) {
 	}
 }
 
-// A reveal is never repeated: under a used request ID it shows what is kept now, and the trail has a line for each.
+// A reveal never counts as repeated: with a used request ID it shows the current data, and the audit trail records
+// each reveal.
 func TestDecide_Reveal_NeverRepeated(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
@@ -240,7 +245,7 @@ func TestDecide_Reveal_NeverRepeated(t *testing.T) {
 	}
 }
 
-// A decision that comes second at its run is recorded with the refusal, and not told once more.
+// If another decision reached the run first, pawl records the decision with the refusal, and does not send it again.
 func TestDecide_RunRefuses_RefusalRecorded(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
@@ -260,7 +265,7 @@ func TestDecide_RunRefuses_RefusalRecorded(t *testing.T) {
 	}
 }
 
-// What the receipt says is checked before anything is recorded, and by a preview in the same words.
+// pawl checks the status of the receipt before it records anything, and a preview gives the same message.
 func TestDecide_Refused_NothingRecorded_PreviewedAlike(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_1")
@@ -298,7 +303,7 @@ func TestDecide_Refused_NothingRecorded_PreviewedAlike(t *testing.T) {
 	}
 }
 
-// No refusal contradicts itself: it says how the event stands, and what the verb is for.
+// No refusal contradicts itself: it contains the state of the event and the purpose of the verb.
 func TestDecide_Refused_SaysHowItStands(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_parked")

@@ -48,7 +48,8 @@ func TestFindEvent(t *testing.T) {
 	}
 }
 
-// An object that several events are about is no ID of theirs: the refusal says so, and lists them.
+// If several events are about an object, the object's ID does not identify one of them: the refusal reports that and
+// lists the events.
 func TestFindEvent_Object(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -65,7 +66,7 @@ func TestFindEvent_Object(t *testing.T) {
 	if r, err := event.Find(t.Context(), db, "in_1"); err != nil || r.ID != Live {
 		t.Errorf("the one event about in_1: %+v, %v", r, err)
 	}
-	// Customers quote the number that stands on the invoice.
+	// Customers quote the number that is printed on the invoice.
 	if _, err := db.Exec(t.Context(), `insert into accounts (mode, id, provider) values ('live', 'acme', 'stripe')`); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// What is held of a customer is shown and erased, also the body of an event that left no fact. Another customer's
-// stays, and so do facts, ledger and audit trail. Nothing that comes later is kept in its place.
+// pawl shows and erases all data of a customer, including the payload of an event without a fact. The data of other
+// customers stays, and so do the facts, the ledger and the audit trail. pawl stores no new data of the customer
+// afterwards.
 func TestForget_ErasesAllOfOneCustomer(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

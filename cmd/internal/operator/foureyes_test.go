@@ -35,7 +35,7 @@ import (
 	jobruns "github.com/pawlhq/pawl/workflows/jobs"
 )
 
-// office is where two people decide about live money.
+// office is an environment in which two people decide about live money.
 type office struct {
 	*testing.T
 	*decide.Operator
@@ -49,7 +49,7 @@ var (
 	shop = &decide.Person{Identity: decide.Identity{Issuer: decide.IssuerToken, Subject: "shop"}, Name: "token:shop", Roles: []role.Role{role.Admin}}
 )
 
-// person is somebody who has signed in with a password.
+// person returns a person who has signed in with a password.
 func person(name string, roles ...role.Role) *decide.Person {
 	return &decide.Person{Identity: decide.Identity{Issuer: decide.IssuerLocal, Subject: name}, Name: name, Roles: roles}
 }
@@ -65,10 +65,10 @@ func newOffice(t *testing.T) *office {
 		Outlook: process.Outlook(cfg, db, receipts), FourEyes: true}, receipts}
 }
 
-// starting is a Temporal that takes the runs of jobs.
+// starting is a simulated Temporal that accepts the runs of jobs.
 type starting struct{ decide.Temporal }
 
-// UpdateWorkflow takes every decision.
+// UpdateWorkflow accepts every decision.
 func (starting) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 	return taken{}, nil
 }
@@ -82,7 +82,7 @@ func (starting) SignalWithStartWorkflow(context.Context, string, string, any, cl
 	return nil, nil
 }
 
-// paid is a paid invoice that somebody is asked about before it runs: its ID is also another event's.
+// paid inserts a paid invoice that needs a decision before its run. Another event has the same ID.
 func (o *office) paid(id string, amount int64, currency string) (receiptID string) {
 	o.Helper()
 	o.receive(id, amount, currency)
@@ -109,7 +109,7 @@ func (o *office) body(id string, amount int64, currency string) []byte {
 	return e.Body
 }
 
-// by has somebody decide; nil is the command line.
+// by makes a decision in the name of a person; nil is the command line.
 func (o *office) by(p *decide.Person, verb, target string, change ...func(*decide.Decision)) (*decide.Answer, error) {
 	d := decide.Decision{Verb: verb, Target: target, By: p, Who: "uid:1(ada)", Why: "looked at it"}
 	for _, c := range change {
@@ -118,7 +118,7 @@ func (o *office) by(p *decide.Person, verb, target string, change ...func(*decid
 	return o.Decide(context.WithoutCancel(o.Context()), d)
 }
 
-// asks has somebody ask, who has to wait.
+// asks makes a decision in the name of a person and checks that it waits for a second person.
 func (o *office) asks(p *decide.Person, verb, target string, change ...func(*decide.Decision)) *pending.Decision {
 	o.Helper()
 	a, err := o.by(p, verb, target, change...)
@@ -128,7 +128,7 @@ func (o *office) asks(p *decide.Person, verb, target string, change ...func(*dec
 	return a.Pending
 }
 
-// decides has somebody decide, which is done.
+// decides makes a decision in the name of a person and checks that it is done.
 func (o *office) decides(p *decide.Person, verb, target string, change ...func(*decide.Decision)) *decide.Answer {
 	o.Helper()
 	a, err := o.by(p, verb, target, change...)
@@ -138,7 +138,7 @@ func (o *office) decides(p *decide.Person, verb, target string, change ...func(*
 	return a
 }
 
-// refuses has somebody decide, which is refused.
+// refuses makes a decision in the name of a person and checks that it is refused.
 func (o *office) refuses(p *decide.Person, verb, target, says string, change ...func(*decide.Decision)) {
 	o.Helper()
 	a, err := o.by(p, verb, target, change...)
@@ -154,7 +154,7 @@ func (o *office) exec(sql string, args ...any) {
 	}
 }
 
-// stands is a receipt's status, and how many decisions wait.
+// stands returns the status of a receipt, and the number of pending decisions.
 func (o *office) stands(id, status string, waiting int) {
 	o.Helper()
 	var is string
@@ -175,14 +175,14 @@ func request(id string) func(*decide.Decision) {
 	return func(d *decide.Decision) { d.Request = id }
 }
 
-// confirms makes a decision the second person's.
+// confirms returns the decision as the confirmation of a second person.
 func confirms(p *pending.Decision) func(*decide.Decision) {
 	return func(d *decide.Decision) { d.Confirms = p.ID }
 }
 
 func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 	o := newOffice(t)
-	id := o.paid("evt_1", 100, "usd") // the amount does not matter
+	id := o.paid("evt_1", 100, "usd") // the rule applies to any amount
 	p := o.asks(ada, "approve", "evt_1", request("r-1"))
 	if p.AskedBy != "ada" || p.AskedIssuer != "local" || p.AskedSubject != "ada" || p.Target != "evt_1" || time.Until(p.Until) < time.Hour {
 		t.Errorf("waits: %+v", p)
@@ -205,7 +205,7 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 		t.Errorf("bob sees %+v, %v", seen, err)
 	}
 	o.refuses(bob, "approve", "evt_1", "confirm it (pending "+p.ID+")")
-	// The second person has the same name, and the same request ID, as the first: only the identity counts.
+	// The second person has the same name and the same request ID as the first person: only the identity counts.
 	namesake := &decide.Person{Identity: bob.Identity, Name: "ada", Roles: bob.Roles}
 	if a := o.decides(namesake, "approve", "evt_1", request("r-1"), confirms(p)); a.Who != "ada" || a.Result.(*event.Result).EventID != "evt_1" {
 		t.Errorf("answered %+v", a)
@@ -222,7 +222,7 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 		t.Errorf("the story does not name both: %v, %v", shown, err)
 	}
 
-	// Each request, sent again, is answered as it was, and decides nothing.
+	// Each repeated request returns its first result and changes nothing.
 	if a, err := o.by(ada, "approve", "evt_1", request("r-1")); err != nil || !a.Repeated || a.Pending != nil || !strings.Contains(a.Says, "no longer waits") {
 		t.Errorf("ada's again: %+v, %v", a, err)
 	}
@@ -246,13 +246,14 @@ const (
 	asksAtLoad  = `{"decisions":["approve","reject","retry","skip"],"effects":[]}`
 )
 
-// Each verb that judges live money, by each surface: the command line and a token are refused, the first person asks,
-// nobody is both, and a second person decides. In test mode, and for other verbs, one person decides.
+// The test covers each verb that decides about live money, on each surface: pawl refuses the command line and a
+// token, the first person's decision waits, the same person cannot confirm it, and a second person's confirmation
+// makes it. In test mode, and for other verbs, one person is sufficient.
 func TestFourEyes_VerbBySurface(t *testing.T) {
 	for _, tt := range []struct {
 		verb, target string
 		change       func(*decide.Decision)
-		second       *decide.Person // finance may be the second person for what becomes of an entry
+		second       *decide.Person // for a decision about an entry, the second person may have the finance role
 	}{
 		{verb: "approve", target: "evt_before"}, {verb: "reject", target: "evt_before"}, {verb: "run", target: "evt_before", second: ada},
 		{verb: "approve", target: "evt_review"}, {verb: "reject", target: "evt_review"}, {verb: "retry", target: "evt_review", second: person("carol", role.Operator)},
@@ -303,7 +304,7 @@ func TestFourEyes_VerbBySurface(t *testing.T) {
 	}
 }
 
-// proposed proposes other rules than the active ones, and returns their hash.
+// proposed stores proposed rules that differ from the active rules, and returns their hash.
 func (o *office) proposed() string {
 	o.Helper()
 	for _, plan := range []string{"starter", "pro"} {
@@ -335,7 +336,8 @@ func TestFourEyes_OnePersonIsEnough(t *testing.T) {
 	o.decides(nil, "skip", "evt_off")
 }
 
-// A second person who sees something else than the first does not confirm it. Asked afresh, it waits again.
+// If the state has changed since the first person's request, the second person cannot confirm it. A new request waits
+// again.
 func TestFourEyes_Changed_NotConfirmed(t *testing.T) {
 	for name, change := range map[string]func(o *office, id string){
 		"state": func(o *office, id string) {
@@ -365,7 +367,8 @@ func TestFourEyes_Changed_NotConfirmed(t *testing.T) {
 	}
 }
 
-// Of several second people who confirm at once, one decides, and the trail has one decision. If it fails, it still waits.
+// If several people confirm at the same time, one confirmation is accepted, and the audit trail contains one
+// decision. If the confirmed decision fails, it stays pending.
 func TestFourEyes_SecondsAtOnce_OneDecision(t *testing.T) {
 	o := newOffice(t)
 	o.parked("dead", failedEntry, "evt_1")
@@ -400,7 +403,7 @@ func TestFourEyes_SecondsAtOnce_OneDecision(t *testing.T) {
 	o.trail("ask-skip", "skip")
 }
 
-// Of several people who ask at once, one is the first.
+// If several people request the same decision at the same time, one of them is the first person.
 func TestFourEyes_FirstsAtOnce_OneWaits(t *testing.T) {
 	o := newOffice(t)
 	id := o.paid("evt_1", 240000, "usd")
@@ -422,7 +425,7 @@ func TestFourEyes_FirstsAtOnce_OneWaits(t *testing.T) {
 	o.stands(id, "needs_review", 1)
 }
 
-// Both the first person and any other with the right may drop a decision that waits.
+// The first person, and any other person with the right, can withdraw a pending decision.
 func TestFourEyes_Withdrawn(t *testing.T) {
 	o := newOffice(t)
 	id := o.paid("evt_1", 240000, "usd")
@@ -459,7 +462,7 @@ func jobOf(t *testing.T, db *pgxpool.Pool, action string) func(*decide.Decision)
 	}
 }
 
-// confirmsJob makes a decision the second person's about a job.
+// confirmsJob returns the decision about a job as the confirmation of a second person.
 func (o *office) confirmsJob(p *pending.Decision) func(*decide.Decision) {
 	o.Helper()
 	j, err := jobs.Confirmed(o.Context(), o.DB, p.ID)
@@ -469,7 +472,7 @@ func (o *office) confirmsJob(p *pending.Decision) func(*decide.Decision) {
 	return func(d *decide.Decision) { d.Request, d.Found = "made-by-"+d.By.Name, j }
 }
 
-// works has a worker take all items of a job, and returns it then.
+// works processes all items of a job as a worker does, and returns the job.
 func (o *office) works(id string) *job.Job {
 	o.Helper()
 	var env testsuite.WorkflowTestSuite
@@ -486,8 +489,8 @@ func (o *office) works(id string) *job.Job {
 	return j
 }
 
-// A job is one decision about a fixed list. The second person approves the list of the first, whatever passes the filter
-// by then, and an item that has changed since is left out and reported.
+// A job is one decision about a fixed list of items. The second person approves the first person's list, even if
+// other events match the filter by then. The job omits and reports an item that has changed since.
 func TestFourEyes_Job_FixedList(t *testing.T) {
 	o := newOffice(t)
 	var ids []string
@@ -531,7 +534,8 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 	}
 }
 
-// A job of one person does nothing to live money, also if the rule came into force since.
+// A job that only one person approved does not decide about live money, even if the rule of two people was activated
+// after its creation.
 func TestFourEyes_JobOfOne_Refused(t *testing.T) {
 	o := newOffice(t)
 	o.paid("evt_1", 30000, "usd")
@@ -547,7 +551,7 @@ func TestFourEyes_JobOfOne_Refused(t *testing.T) {
 	}
 }
 
-// The approval of a job ends with the job: nothing that comes later is decided by it.
+// The approval of a job is valid only until the job ends.
 func TestFourEyes_JobEnded_ApprovalEnds(t *testing.T) {
 	o := newOffice(t)
 	id := o.paid("evt_1", 30000, "usd")
@@ -564,7 +568,7 @@ func TestFourEyes_JobEnded_ApprovalEnds(t *testing.T) {
 	o.stands(id, "needs_review", 0)
 }
 
-// A job of the worker activates the rules that two people apply in the console.
+// If two people apply rules in the console, a worker's job activates them.
 func TestFourEyes_Rules_AppliedByJob(t *testing.T) {
 	o := newOffice(t)
 	hash := o.proposed()

@@ -26,7 +26,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// remote is a console, and the operator of the worker that executes its requests.
+// remote is the operator of a console, with the operator of the worker that executes the console's requests.
 type remote struct {
 	*testing.T
 	owner           *pgxpool.Pool
@@ -49,7 +49,7 @@ func signedIn(name string) *decide.Person {
 		Roles: []role.Role{role.Admin}}
 }
 
-// equal compares two values as the API shows them.
+// equal compares two values in the JSON form of the API.
 func (r remote) equal(what string, got, want any) {
 	r.Helper()
 	g, err := json.Marshal(got)
@@ -59,7 +59,7 @@ func (r remote) equal(what string, got, want any) {
 	}
 }
 
-// A console's answers, choices and refusals are the worker's.
+// A console returns the same answers, choices and refusals as its worker.
 func TestRemote_Answers_AreTheWorkers(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, "evt_1")
@@ -88,7 +88,7 @@ func TestRemote_Answers_AreTheWorkers(t *testing.T) {
 	}
 }
 
-// A console that was taken over cannot decide as the command line does, which no right bounds.
+// An attacker who controls a console cannot make decisions as the command line, which needs no right.
 func TestServe_NoPerson_Refused(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, "evt_1")
@@ -104,7 +104,7 @@ func TestServe_NoPerson_Refused(t *testing.T) {
 	}
 }
 
-// statements are the statements of a pool, in their order.
+// statements records the statements of a pool in order.
 type statements struct {
 	mu   sync.Mutex
 	list []string
@@ -119,15 +119,15 @@ func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Tra
 
 func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// at returns the position of the first statement that contains text, -1 without one.
+// at returns the position of the first statement that contains text, or -1.
 func (s *statements) at(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.IndexFunc(s.list, func(sql string) bool { return strings.Contains(sql, text) })
 }
 
-// Who is shown a payload is in the audit trail before the payload is read: once for each request. If the trail cannot be
-// written, nothing is read.
+// pawl writes the audit record of a reveal before it reads the payload, once for each request. If it cannot write the
+// audit record, it does not read the payload.
 func TestReveal_RecordedBeforeItIsRead(t *testing.T) {
 	t.Parallel()
 	owner := parkedEvents(t, "evt_1")
@@ -182,12 +182,13 @@ func TestReveal_RecordedBeforeItIsRead(t *testing.T) {
 	}
 }
 
-// What the JSON of an answer leaves out is lost on its way to a console, unless its type implements Omitting.
+// Fields that the JSON of an answer omits would be lost on their way to a console, so their type must implement
+// Omitting.
 func TestRemote_JSON_LeavesOutKnownFieldsAlone(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"Body.Bytes": true, "Rejection.Body": true, "Choice.Decision": true, // see Omitting
-		"Decision.Operator": true, "Decision.Item": true, "Decision.DryRun": true, // the worker sets these
-		// Consoles do not use these.
+		"Decision.Operator": true, "Decision.Item": true, "Decision.DryRun": true, // set by the worker
+		// Consoles do not use these fields.
 		"WrittenLetter.Page": true, "Rejection.Query": true, "Rejection.Header": true, "Decision.Subject": true, "Decision.EventAt": true, "Decision.State": true, "Decision.Chosen": true}
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type)

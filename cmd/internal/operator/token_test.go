@@ -19,7 +19,7 @@ func newToken(name, request string, args decide.Args) decide.Decision {
 	return decide.Decision{Verb: operatortoken.New.Name, Target: name, By: admin, Why: "the shop asks", Request: request, Args: args}
 }
 
-// A token is shown to whoever made it, once, and is nowhere else.
+// The secret of a token is returned once, to the person who created the token, and is stored nowhere.
 func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -63,7 +63,7 @@ func TestToken_ShownOnceAndKeptNowhere(t *testing.T) {
 	}
 }
 
-// All ways to fail are one to whoever tries.
+// All reasons for a rejected token produce the same error.
 func TestToken_NotAccepted_OneError(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -109,7 +109,7 @@ func TestToken_NotAccepted_OneError(t *testing.T) {
 	}
 }
 
-// A token makes nothing that may do more than itself, from elsewhere, or longer.
+// A token cannot create a token with more rights, other networks or a longer life than its own.
 func TestToken_MakesNothingWiderThanItself(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -124,7 +124,7 @@ func TestToken_MakesNothingWiderThanItself(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		args decide.Args
-		says string // "" for a token that is made
+		says string // "" if the token is created
 	}{
 		"narrower":       {decide.Args{Role: "viewer", Expires: "1d", Networks: "10.1.0.0/16,10.2.3.4"}, ""},
 		"the-same":       {decide.Args{Role: "admin", Expires: "9d", Networks: "10.0.0.0/8"}, ""},

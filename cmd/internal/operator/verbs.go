@@ -20,5 +20,5 @@ import (
 var Verbs = slices.Concat(event.Verbs, account.Verbs, money.Verbs, task.Verbs,
 	job.Verbs, source.Verbs, sink.Verbs, rules.Verbs, token.Verbs, rejection.Verbs, decide.Verbs{decide.Withdraw})
 
-// Calls lists the requests of consoles that a worker executes, beside decisions and their previews.
+// Calls lists the requests of consoles, other than decisions and their previews, that a worker executes.
 var Calls = []decide.Call{event.ExamineCall, event.ShowBodyCall, job.PreviewCall}

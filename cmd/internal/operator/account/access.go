@@ -34,9 +34,9 @@ type Entitled struct {
 	// Version increases with each change of the access.
 	Version int64 `json:"version"`
 
-	// changes is the time of the next scheduled end of a grant. It is zero if no grant has an end.
+	// changes is when the next grant ends as scheduled. It is zero if no grant has an end.
 	changes time.Time
-	// representation is the response as JSON, and tag its hash. Both are computed once and shared by all requests.
+	// representation is the response as JSON, and tag its hash. Both are computed once, and all requests share them.
 	representation []byte
 	tag            string
 }
@@ -48,7 +48,7 @@ func (e *Entitled) Representation() (body []byte, tag string) { return e.represe
 type Reason struct {
 	// Object is the ID of the subscription, or of the invoice or checkout session of a single purchase.
 	Object string `json:"object"`
-	// Says is the explanation. It continues a sentence that begins with the object.
+	// Says explains the state in words. It is the rest of a sentence that begins with the object.
 	Says string `json:"message"`
 	// Event is the ID of the event that caused this state. It is empty if no event has reported it.
 	Event string `json:"event"`
@@ -129,7 +129,7 @@ func entitled(a *account.Account, now time.Time) *Entitled {
 const (
 	// AccessFresh is the maximum age of a cached response while Postgres is available.
 	AccessFresh = 5 * time.Second
-	// mostAccounts is the size of the cache in accounts. An account takes some hundred bytes.
+	// mostAccounts is the maximum number of accounts in the cache. An account takes a few hundred bytes.
 	mostAccounts = 50_000
 )
 
@@ -143,7 +143,7 @@ func NewAccesses(db account.DB, stale time.Duration) *Accesses {
 	read := func(ctx context.Context, of account.Name) (*Entitled, time.Time, error) {
 		found, err := account.ReadAccess(ctx, db, of.ID, of.Mode)
 		if err == nil && len(found) == 0 {
-			var name account.Name // not an account ID: it may be an ID of the provider
+			var name account.Name // id is not an account ID, but may be an ID of the provider
 			if name, err = find(ctx, db, of.ID, of.Mode); err == nil {
 				found, err = account.ReadAccess(ctx, db, name.ID, name.Mode)
 			}
@@ -162,8 +162,8 @@ func NewAccesses(db account.DB, stale time.Duration) *Accesses {
 }
 
 // Read returns the access of an account and the age of the response. The age is at most [AccessFresh]; it is higher
-// only while the database is unavailable. id is our account ID, or an ID that [Show] accepts. The caller must
-// not modify the response. The error is a [*decide.Fault], or [decide.ErrAway].
+// only while the database is unavailable. id is an account ID, or another ID that [Show] accepts. The caller must not
+// modify the response. The error is a [*decide.Fault], or [decide.ErrAway].
 func (a *Accesses) Read(ctx context.Context, id, mode string) (*Entitled, time.Duration, error) {
 	return a.recall.Get(ctx, account.Name{Mode: mode, ID: id})
 }
@@ -176,5 +176,5 @@ func (e *Entitled) Ends(now time.Time) time.Duration {
 	return max(0, e.changes.Sub(now))
 }
 
-// Reads returns the number of database queries.
+// Reads returns how many times the database was queried.
 func (a *Accesses) Reads() int64 { return a.recall.Reads.Load() }

@@ -24,7 +24,7 @@ func AnnounceJob(to billing.Announcement, accounts []account.Listed) *decide.New
 	return j
 }
 
-// Announce publishes the access of an account again. It decides the items of a job.
+// Announce publishes the access of an account again. It decides one item of a bulk job.
 var Announce = decide.Verb{
 	Name: job.Announce, Target: "MODE/ACCOUNT", Rule: announceRule, Short: "Publish the access of an account again",
 }
@@ -38,7 +38,7 @@ func announcement(d *decide.Decision) (to billing.Announcement, err error) {
 	return billing.Announcement{OnlyTo: filter["to"], Provision: filter["provision"] == "true"}, nil
 }
 
-// announceRule publishes the access of an account to its destinations. It decides the items of a job.
+// announceRule publishes the access of an account to its destinations. It decides one item of a bulk job.
 var announceRule = decide.Rule[billing.Scope, decide.Nothing]{
 	Find: FindScope,
 	Check: func(ctx context.Context, d *decide.Decision, of billing.Scope) (*decide.Change, error) {

@@ -29,13 +29,13 @@ type Reconciler struct {
 	API    *stripe.Client
 	Source string
 	Policy fact.Policy
-	// Request is the idempotency key. A repeated call with the same key files the same event IDs.
+	// Request is the idempotency key. A repeated call with the same key creates receipts with the same event IDs.
 	Request string
-	// Told, if set, is called once per customer with the number of the objects that are compared.
+	// Told, if set, is called once per customer with the number of objects to compare.
 	Told func(customer string, objects int)
 }
 
-// Difference is a field of an object that has different values in our row and at the provider.
+// Difference is a field of an object with different values in pawl's row and at the provider.
 type Difference struct {
 	Object string `json:"object"`
 	// Kind is "subscription", "invoice", "customer", "checkout", "payment", "refund", "dispute", "fraud warning" or
@@ -43,11 +43,11 @@ type Difference struct {
 	Kind  string `json:"kind"`
 	Field string `json:"field"`
 	Ours  string `json:"pawl"`
-	// Theirs is the value at the provider, which our row gets.
+	// Theirs is the value at the provider, which replaces the value in pawl's row.
 	Theirs string `json:"provider"`
 }
 
-// Reconciliation is the result of a comparison. Filing adds the receipts.
+// Reconciliation is the result of a comparison. Applying it adds the receipts of the updates.
 type Reconciliation struct {
 	Account string `json:"account"`
 	Mode    string `json:"mode"`
@@ -55,12 +55,12 @@ type Reconciliation struct {
 	Customers   []string     `json:"customers"`
 	Compared    int          `json:"compared"`
 	Differences []Difference `json:"differences"`
-	// Cash lists the currencies in which our entries and Stripe's balance have different sums.
+	// Cash lists the currencies in which pawl's entries and Stripe's balance have different sums.
 	Cash []cash.Difference `json:"cash"`
 	// LeftOut holds the reason why an object was not compared, by object ID. If a whole list was not read, the key
 	// names the list and the customer.
 	LeftOut map[string]string `json:"omitted"`
-	// Filed lists the receipts of the runs that update our rows.
+	// Filed lists the receipts of the runs that update pawl's rows.
 	Filed []source.Receipt `json:"filed"`
 
 	id     string
@@ -68,19 +68,19 @@ type Reconciliation struct {
 	drift  []drifted
 }
 
-// Failed reports whether nothing was compared, or differences exist and nothing was filed about them.
+// Failed reports whether nothing was compared, or whether differences exist and no update was started.
 func (r *Reconciliation) Failed() bool {
 	return r.Compared == 0 || len(r.Differences)+len(r.Cash) > 0 && len(r.Filed) == 0
 }
 
-// drifted is an object that differs, with the event that updates our row.
+// drifted is an object that differs, with the event that updates pawl's row.
 type drifted struct {
 	of    account.Customer
 	event receipt.New
 }
 
-// Compare reads the customers of an account from the provider and returns the differences to our rows. It changes
-// nothing. id is an account ID as in [Show], or the ID of a customer that no event has named yet.
+// Compare reads the customers of an account from the provider and returns the differences from pawl's rows. It
+// changes nothing. id is an account ID as in [Show], or the ID of a customer that no event has named yet.
 func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliation, error) {
 	found := &Reconciliation{Mode: mode, Customers: []string{}, Differences: []Difference{}, Filed: []source.Receipt{},
 		LeftOut: map[string]string{}, id: cmp.Or(r.Request, uuid.NewString()), source: r.Source}
@@ -118,7 +118,7 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 	return found, err
 }
 
-// whom returns the customers of the account, and the objects that are open in our rows.
+// whom returns the customers of the account, and the objects that are open in pawl's rows.
 func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation) (customers []account.Customer,
 	open []account.OpenObject, err error) {
 	if strings.HasPrefix(id, "cus_") {
@@ -142,7 +142,7 @@ func (r *Reconciler) whom(ctx context.Context, id string, found *Reconciliation)
 	return customers, open, err
 }
 
-// rest adds the objects that are open in our rows and missing in Stripe's lists.
+// rest adds the objects that are open in pawl's rows and missing in Stripe's lists.
 func (r *Reconciler) rest(ctx context.Context, held []stripe.Listed, open []account.OpenObject, of account.Customer,
 	found *Reconciliation) ([]stripe.Listed, error) {
 	shown := map[string]bool{}
@@ -207,7 +207,7 @@ func (r *Reconciler) compare(ctx context.Context, o stripe.Listed, of account.Cu
 	found.Differences = append(found.Differences, differences...)
 	found.drift = append(found.drift, drifted{of, receipt.New{
 		Account: of.Account, Mode: o.Mode, EventID: eventID, Identity: receipt.ByID, Type: o.Type(), Object: o.ID,
-		// The event has no time, so that a repeated request creates an identical event.
+		// The event has no time, so a repeated request creates an identical event.
 		Status: receipt.Received, Body: body,
 	}})
 	return nil
@@ -247,7 +247,7 @@ func (r *Reconciler) factsDiffer(ctx context.Context, o stripe.Listed, facts []f
 	}
 	if change.Silent && change.Before.Subscription == nil && change.Before.Invoice == nil &&
 		change.Before.Checkout == nil {
-		return nil, nil // it ended before effects began, and no row exists
+		return nil, nil // the object ended before effects began, and no row exists
 	}
 	known, err := billing.New(r.DB).About(ctx, facts[0].Subject, o.ID)
 	if err != nil {

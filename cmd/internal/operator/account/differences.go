@@ -28,7 +28,7 @@ func differencesOf(object string, kind fact.Kind, c fold.Change) (list []Differe
 	}
 	was, is := fieldsOf(object, kind, c.Before), fieldsOf(object, kind, c.After)
 	if kind == fact.PaymentSeen && is != nil {
-		object = c.After.Payment.ID // a fact of a charge changes its payment intent
+		object = c.After.Payment.ID // the fact belongs to a charge, and changes the payment of the charge
 	}
 	for n, f := range is {
 		d := Difference{Object: object, Kind: kindWords[kind], Field: f.name, Theirs: inWords(f.value)}
@@ -105,7 +105,7 @@ func fieldsOf(id string, kind fact.Kind, in fold.State) []field {
 	return nil
 }
 
-// sumIn formats an amount. An amount without a currency is "".
+// sumIn formats an amount in its currency. An amount without a currency is "".
 func sumIn(amount int64, currency string) string {
 	if currency == "" {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// ApplyFact returns a function that stores a fact which a person decided, with the time of the database, and computes
-// the state of its account again.
+// ApplyFact returns a function that stores a person's decision as a fact, with the time of the database, and
+// recomputes the account.
 func ApplyFact(d *decide.Decision, decided fact.Fact) func(context.Context, pgx.Tx) error {
 	return func(ctx context.Context, tx pgx.Tx) error {
 		_, err := billing.Apply(ctx, tx, []fact.Fact{decided}, d.Operator.Policy, d.Verb+":"+decided.EventID,
@@ -24,8 +24,8 @@ func ApplyFact(d *decide.Decision, decided fact.Fact) func(context.Context, pgx.
 	}
 }
 
-// ForecastFact previews a fact that a person decides: the change of the access, and the run of the scheduled actions
-// that follow.
+// ForecastFact previews a decision that is stored as a fact: the change of the access, and the run of the scheduled
+// actions that follow.
 func ForecastFact(ctx context.Context, d *decide.Decision, account string, fact fact.Fact, p *decide.Preview) error {
 	return ForecastDue(ctx, d, fact.ReceiptID, p, func(outlook workflows.Outlook) (string, error) {
 		changed, err := workflows.Fold(ctx, outlook, fact)
@@ -36,8 +36,8 @@ func ForecastFact(ctx context.Context, d *decide.Decision, account string, fact 
 	})
 }
 
-// ForecastDue previews the run of a scheduled action, which belongs to the receipt. made makes the decision in the
-// preview and returns its account.
+// ForecastDue previews the run of a scheduled action that belongs to the receipt. made makes the decision inside the
+// preview's transaction and returns the account.
 func ForecastDue(ctx context.Context, d *decide.Decision, receipt string, p *decide.Preview,
 	made func(workflows.Outlook) (account string, err error)) error {
 	found, err := timeline.Find(ctx, d.Operator.DB, receipt)

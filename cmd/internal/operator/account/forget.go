@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// findTraces returns the data about a customer, by the provider's customer ID, or about a guest by the checkout
-// session.
+// findTraces returns the stored data about a customer, by the provider's customer ID. For a guest, the ID is the ID
+// of the checkout session.
 func findTraces(ctx context.Context, d *decide.Decision) (*account.Traces, string, error) {
 	t, err := account.FindTraces(ctx, d.Operator.DB, d.Target, d.Mode)
 	if err != nil || t == nil {
@@ -23,7 +23,7 @@ func findTraces(ctx context.Context, d *decide.Decision) (*account.Traces, strin
 	return t, "customer/" + t.Mode + "/" + t.Customer, nil
 }
 
-// tracesOf returns the counts for the audit trail. They contain no personal data.
+// tracesOf returns the numbers of rows for the audit trail. They contain no personal data.
 func tracesOf(t *account.Traces) map[string]any {
 	return map[string]any{"mode": t.Mode, "address": len(t.Addresses) > 0, "bodies": len(t.Bodies),
 		"requests": t.Requests, "rejections": len(t.Rejections)}
@@ -50,8 +50,8 @@ provider first.
 CUSTOMER is the provider's ID, cus_…, or for a guest the ID of the checkout session.`,
 }
 
-// forgetRule erases the personal data of a customer and writes the audit record in one transaction. It refuses while an
-// event about the customer is in progress, because its run may need the payload.
+// forgetRule erases the personal data of a customer and writes the audit record in one transaction. It refuses while
+// an event about the customer is in progress, because the run of that event may need the payload.
 var forgetRule = decide.Rule[*account.Traces, decide.Nothing]{
 	Find: findTraces,
 	Check: func(_ context.Context, d *decide.Decision, t *account.Traces) (*decide.Change, error) {

@@ -16,14 +16,14 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Reconcile files the differences of a [*Reconciliation], which is its Found and its result.
+// Reconcile applies the differences in a [*Reconciliation], which is both its Found and its result.
 var Reconcile = decide.Verb{
 	Name: job.Reconcile, Target: "ACCOUNT", Rule: reconcileRule, Short: "Bring an account to the provider's state",
 	Item: reconcileItem,
 }
 
-// reconcileRule files a receipt for each object that differs. The dispatcher of a running ingress starts their runs,
-// which update our rows and cause the effects that follow.
+// reconcileRule creates a receipt for each object that differs. The dispatcher of a running ingress starts the runs
+// of these receipts. They update pawl's rows and run the resulting effects.
 var reconcileRule = decide.Rule[*Reconciliation, *Reconciliation]{
 	Find: decide.Shown(func(*Reconciliation) string { return "reconcile" }),
 	Check: func(_ context.Context, d *decide.Decision, found *Reconciliation) (*decide.Change, error) {
@@ -58,9 +58,9 @@ var reconcileRule = decide.Rule[*Reconciliation, *Reconciliation]{
 	},
 }
 
-// reconcileItem compares the account of a job's item and files the differences. The result starts with "same",
-// "mended", or "asks" if a person has to look at it. Several sources of a mode have different accounts at the provider.
-// The first source that has a customer of the account is used.
+// reconcileItem compares the account of a job's item and applies the differences. The result starts with "same",
+// "mended", or "asks" if a person must review it. Several sources of a mode can use different accounts at the
+// provider. reconcileItem uses the first source that has a customer of the account.
 func reconcileItem(ctx context.Context, o *decide.Operator, d decide.Decision) (says string, err error) {
 	only := d.Item.Job.Filter["source"]
 	mode, id, _ := strings.Cut(d.Target, "/")
@@ -86,7 +86,8 @@ func reconcileItem(ctx context.Context, o *decide.Operator, d decide.Decision) (
 	return said, account.Compared(ctx, o.DB, account.Name{Mode: mode, ID: id})
 }
 
-// mend files the differences. An earlier attempt of the same item may have filed them already.
+// mend creates the receipts that apply the differences. An earlier attempt for the same item may already have created
+// them.
 func mend(ctx context.Context, o *decide.Operator, d decide.Decision, found *Reconciliation) (says string, err error) {
 	known, err := o.Audit.Recorded(ctx, "reconcile/"+d.RequestID())
 	if err != nil {
@@ -100,12 +101,12 @@ func mend(ctx context.Context, o *decide.Operator, d decide.Decision, found *Rec
 	}
 	var asks []string // the objects that could not be compared
 	for _, id := range slices.Sorted(maps.Keys(found.LeftOut)) {
-		if !strings.Contains(id, " ") { // a list that was not read completely needs no person
+		if !strings.Contains(id, " ") { // no person needs to review a list that was not read completely
 			asks = append(asks, id+": "+found.LeftOut[id])
 		}
 	}
 	for _, d := range found.Cash {
-		if len(found.Differences) == 0 { // otherwise a filed run may book the amount
+		if len(found.Differences) == 0 { // if there are differences, one of the created runs may book the amount
 			asks = append(asks, d.String())
 		}
 	}

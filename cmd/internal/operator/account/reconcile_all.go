@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// knowing lists the sources that can have accounts of the mode. If only is set, the other sources are ignored.
+// knowing lists the sources that can have accounts in the mode. If only is set, the other sources are ignored.
 func knowing(all map[string]decide.APISource, mode, only string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if of := all[name].Mode; (of == "" || of == mode) && (only == "" || only == name) {
@@ -21,8 +21,8 @@ func knowing(all map[string]decide.APISource, mode, only string) (names []string
 	return names
 }
 
-// ReconcileAll returns a job that compares the accounts that match u, in the modes of the sources. If source is set, it
-// uses only that source.
+// ReconcileAll returns a job that compares the accounts that match u with the sources in the same modes. If source is
+// set, it uses only that source.
 func ReconcileAll(ctx context.Context, o *decide.Operator, u account.Uncompared, source string) (*decide.NewJob,
 	error) {
 	for _, mode := range []string{"live", "test"} {

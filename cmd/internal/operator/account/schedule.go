@@ -21,18 +21,19 @@ import (
 // from the ID of the run.
 type Schedule struct{ Operator *decide.Operator }
 
-// reconcileIn is the planned duration of a day's job. The rest of the day is for retries.
+// reconcileIn is the planned duration of the daily job. The rest of the day is for retries.
 const reconcileIn = 20 * time.Hour
 
 // ReconcileDue creates the job that compares the due accounts with Stripe. An account is due if its last comparison
 // will be older than in.Every within a day. ReconcileDue creates no job while an earlier job is open, so that no
-// account is compared twice. Each job starts with the accounts that have waited longest.
+// account is compared twice. Each job starts with the accounts whose last comparison is oldest.
 func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput) (r schedules.Result,
 	err error) {
 	if len(s.Operator.APIs) == 0 {
 		return schedules.Result{Says: "no source has an api_key: pawl compares nothing"}, nil
 	}
-	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":") // "reconcile-" and the scheduled time
+	// the workflow ID is "reconcile-" and the scheduled time
+	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":")
 	open, err := job.New(s.Operator.DB).Open(ctx)
 	if err != nil {
 		return r, err

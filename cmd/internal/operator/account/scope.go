@@ -10,10 +10,10 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// ItemTarget returns the target of an item that is an account.
+// ItemTarget returns the target of a job item that is an account.
 func ItemTarget(of billing.Scope) string { return of.Mode + "/" + of.Account }
 
-// FindScope parses the target of an item that is an account.
+// FindScope parses the target of a job item that is an account.
 func FindScope(_ context.Context, d *decide.Decision) (of billing.Scope, key string, err error) {
 	var found bool
 	if of.Mode, of.Account, found = strings.Cut(d.Target, "/"); !found {

@@ -1,4 +1,4 @@
-// Package cache keeps values of the database in memory, so that a short outage of Postgres is not visible.
+// Package cache keeps database values in memory, so that a short outage of Postgres has no visible effect.
 package cache
 
 import (
@@ -18,15 +18,16 @@ import (
 const (
 	// recallWithin is the timeout of a query.
 	recallWithin = 2 * time.Second
-	// leftAlone is the pause after a query that the database did not answer.
+	// leftAlone is the pause after a query that got no response from the database.
 	leftAlone = time.Second
 )
 
-// Stale caches values from the database for the duration fresh, and for the duration stale if the database is
-// unavailable. A change in the database does not invalidate a cached value.
+// Stale caches database values for the duration fresh, and for the duration stale if the database is unavailable. A
+// change in the database does not invalidate a cached value.
 //
 // Invalidation by LISTEN was rejected: it needs a trigger and a connection that bypasses any pooler, and a lost
-// connection invalidates the whole cache. Reading a row by its key costs no more than reading its version.
+// connection invalidates the whole cache. Reading a row by its key costs no more than reading a version number of the
+// row.
 type Stale[K comparable, V any] struct {
 	// Read queries the database. If until is not zero, the value expires at that time.
 	read         func(context.Context, K) (value V, until time.Time, err error)
@@ -48,13 +49,13 @@ type recalled[V any] struct {
 // ended reports whether the value has expired.
 func (k recalled[V]) ended(now time.Time) bool { return !k.until.IsZero() && !now.Before(k.until) }
 
-// New returns a cache of at most most values, which read fills. A value is used for fresh without reading again. If
-// read fails, the old value is used for stale.
+// New returns a cache with at most most values, which calls read to fill itself. New uses a value for the duration
+// fresh before it reads the value again. If read fails, it uses the old value for the duration stale.
 func New[K comparable, V any](most int, fresh, stale time.Duration,
 	read func(context.Context, K) (V, time.Time, error)) *Stale[K, V] {
 	known, err := lru.New[K, recalled[V]](most)
 	if err != nil {
-		panic(err) // most is a constant
+		panic(err) // the constant size is never invalid
 	}
 	return &Stale[K, V]{read: read, fresh: fresh, stale: stale, now: time.Now, known: known}
 }
@@ -85,8 +86,8 @@ func (r *Stale[K, V]) Get(ctx context.Context, key K) (value V, age time.Duratio
 	return value, 0, fmt.Errorf("%w: %w", decide.ErrAway, err)
 }
 
-// ask queries the database. Concurrent calls for the same key share a query. It converts a panic into an error, because
-// the query runs on a goroutine without a recover of its own and would end the process.
+// ask queries the database. Concurrent calls for the same key share a query. It converts a panic into an error: the
+// query runs on its own goroutine, so a panic there would end the process.
 func (r *Stale[K, V]) ask(ctx context.Context, key K) <-chan singleflight.Result {
 	return r.flight.DoChan(fmt.Sprint(key), func() (answer any, err error) {
 		defer func() {
@@ -98,7 +99,8 @@ func (r *Stale[K, V]) ask(ctx context.Context, key K) <-chan singleflight.Result
 		if k, have := r.known.Get(key); have && !k.ended(now) && now.Sub(k.at) <= r.fresh*4/5 {
 			return k, nil // another call has refreshed it
 		}
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin) // other callers share the query
+		// cancelling one caller must not cancel the query that others share
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recallWithin)
 		defer stop()
 		k := recalled[V]{at: now}
 		r.Reads.Add(1)

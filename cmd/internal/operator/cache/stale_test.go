@@ -12,7 +12,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 )
 
-// An answer holds for its time and no longer; the last one known stands in for a database that is away, for its own.
+// A cached value is used for its fresh time. While the database is unavailable, the last known value is used for its
+// stale time.
 func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC)
@@ -34,21 +35,21 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	}
 	step(0, 1, 0, false)
 	step(4*time.Second, 1, 4*time.Second, false)
-	step(5*time.Second, 2, 0, false) // it was asked again
+	step(5*time.Second, 2, 0, false) // the value is read again
 	away = error(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	step(9*time.Second, 2, 4*time.Second, false)
-	step(20*time.Second, 2, 15*time.Second, false) // the last one that is known
+	step(20*time.Second, 2, 15*time.Second, false) // the last known value
 	asked := said
 	if step(20*time.Second+leftAlone/2, 2, 15*time.Second+leftAlone/2, false); said != asked {
 		t.Error("a database that is away was asked again at once")
 	}
-	step(65*time.Second, 0, 0, true) // it is too old by now
+	step(65*time.Second, 0, 0, true) // the stale time is over
 	away, until = nil, begin.Add(72*time.Second)
 	step(70*time.Second, said+1, 0, false)
 	step(71*time.Second, said, time.Second, false)
-	step(72*time.Second, said+1, 0, false) // its time was over before it was stale
+	step(72*time.Second, said+1, 0, false) // the value's own end is before its stale time
 	away = error(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
-	step(72*time.Second, 0, 0, true) // and then it stands for nothing
+	step(72*time.Second, 0, 0, true) // after its own end, the value is not used any more
 	away = decide.Unknownf("no a")
 	if _, _, err := r.Get(t.Context(), "b"); !decide.Away(err) {
 		t.Errorf("within a moment: %v, want that the database is away", err)
@@ -57,7 +58,7 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	if _, _, err := r.Get(t.Context(), "a"); !errors.Is(err, away) {
 		t.Errorf("%v, want what the database has said", err)
 	}
-	// What is wrong with one key says nothing about the others.
+	// An error about one key does not affect other keys.
 	away = errors.New("invalid character in a state")
 	if _, _, err := r.Get(t.Context(), "a"); !errors.Is(err, away) {
 		t.Errorf("%v, want the fault", err)
@@ -68,7 +69,7 @@ func TestRecall_FreshStaleAndEnded(t *testing.T) {
 	}
 }
 
-// What is asked for often is asked again before its time is over, and nobody waits for that.
+// A value that callers request often is refreshed before its fresh time ends, and no caller waits for the refresh.
 func TestRecall_AskedAgainAhead(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
@@ -87,7 +88,7 @@ func TestRecall_AskedAgainAhead(t *testing.T) {
 	}
 }
 
-// A hundred who ask at once for the same cost one question.
+// A hundred concurrent calls for the same key cause one query.
 func TestRecall_ManyAtOnce_OneQuestion(t *testing.T) {
 	t.Parallel()
 	var r *Stale[string, int]
@@ -110,7 +111,7 @@ func TestRecall_ManyAtOnce_OneQuestion(t *testing.T) {
 	}
 }
 
-// A panic in a read is its caller's error, also of those who wait with it; the process and the next read go on.
+// A panic in read becomes an error for all callers that share the query; the process and the next read continue.
 func TestRecall_ReadPanics_IsAnError(t *testing.T) {
 	t.Parallel()
 	bad := true

@@ -1,4 +1,4 @@
-// Package cash compares the sums of finance entries with Stripe's balance. It reports differences, and books nothing.
+// Package cash compares the sums of finance entries with Stripe's balance. It only reports differences.
 package cash
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/pawlhq/pawl/schema/money"
 )
 
-// Difference is a currency in which the entries of an account and Stripe's balance have different sums. Amounts are in
+// Difference is a currency in which an account's entries and Stripe's balance have different sums. Amounts are in
 // minor units, before fees.
 type Difference struct {
 	Account  string `json:"account"`
@@ -51,9 +51,9 @@ func (d Difference) String() string {
 // Account is the account to compare.
 type Account struct {
 	account.Name
-	// Settle is how long an entry may wait: younger money is not compared.
+	// Settle is how long booking may take; younger movements of money are not compared.
 	Settle time.Duration
-	// LeftOut is why something is not compared.
+	// LeftOut holds the reasons why something is not compared.
 	LeftOut map[string]string
 
 	customers []account.Customer
@@ -61,7 +61,8 @@ type Account struct {
 	unknown   bool
 }
 
-// Add adds the movements of a customer's money on Stripe's balance. It also adds the reason if they are not complete.
+// Add adds the movements of a customer's money in Stripe's balance. If the movements are incomplete, it also adds the
+// reason.
 func (a *Account) Add(customer account.Customer, held stripe.Holding) {
 	a.customers, a.moved = append(a.customers, customer), append(a.moved, held.Cash...)
 	for list, why := range held.LeftOut {
@@ -73,8 +74,8 @@ func (a *Account) Add(customer account.Customer, held stripe.Holding) {
 	}
 }
 
-// Compare returns the currencies in which the sums differ. It returns no currency if some money is unknown. It leaves
-// out money from before effects began, money of other products, skipped entries, and money that has just moved.
+// Compare returns the currencies in which the sums differ. It returns no currency if some money is unknown. It omits
+// money from before effects began, money of other products, skipped entries, and money that moved a moment ago.
 func Compare(ctx context.Context, db *pgxpool.Pool, of Account, now time.Time) ([]Difference, error) {
 	c := comparing{of: of, store: billing.New(db), sums: map[key]*Object{}}
 	if of.unknown {
@@ -195,7 +196,7 @@ func (c *comparing) differences() []Difference {
 	return list
 }
 
-// unpaired leaves out an entry and a payment of the same amount: no event has reported that they belong together.
+// unpaired omits an entry and a payment with the same amount if no event has reported that they belong together.
 func unpaired(objects []Object) (left []Object) {
 	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Object, b.Object) })
 	for _, o := range objects {

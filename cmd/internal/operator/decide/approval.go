@@ -21,31 +21,31 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// The rule of two people: if [Operator.FourEyes] is set, a decision that judges live money needs two people who have
-// signed in to the console, for any amount. The first person asks. The second person confirms exactly that decision,
-// while nothing has changed since. Each of them needs a right to the verb, and they differ by [Identity]. A bulk job is
-// one decision about a fixed list.
+// The rule of two people: if [Operator.FourEyes] is set, a decision about live money needs two people who have signed
+// in to the console, for any amount. The first person requests the decision. The second person confirms exactly this
+// decision, and only if nothing has changed since the request. Each person needs a right to the verb, and the two
+// people must have different values of [Identity]. A bulk job is one decision about a fixed list.
 
-// askLasts is how long a decision waits for its second person: a weekend, and the day after.
+// askLasts is how long a decision waits for its second person: long enough for a weekend and the day after it.
 const askLasts = 72 * time.Hour
 
-// asking is the action in the audit trail when a person asks first for a verb.
+// asking is the action in the audit trail when a first person requests a decision.
 func asking(verb string) string { return "ask-" + verb }
 
 // twoPeople is a decision that needs two people.
 type twoPeople struct {
 	// State is a hash of the decision and of everything that it depends on.
 	state [sha256.Size]byte
-	// waits is the decision of the same verb about the same subject that waits for a second person, or
-	// nil. same is set if nothing has changed since the first person asked.
+	// waits is the pending decision with the same verb and subject, or nil. same is set if nothing has changed since
+	// the first person requested the decision.
 	waits *pending.Decision
 	same  bool
-	// second is set if the person confirms that decision.
+	// second is set if this person confirms the pending decision.
 	second bool
 }
 
 // twoPeople returns the state of a decision that needs two people. It returns nil for a decision that one person may
-// make. It refuses a person who can be neither the first nor the second one.
+// make. It refuses a person who can be neither the first nor the second person.
 func (d *Decision) twoPeople(ctx context.Context, subject string, c *Change) (*twoPeople, error) {
 	switch {
 	case !d.Operator.FourEyes || !c.Judges:
@@ -83,7 +83,7 @@ func (d *Decision) twoPeople(ctx context.Context, subject string, c *Change) (*t
 	return t, d.takesPart(t)
 }
 
-// takesPart records whether the person is the first or the second one of the decision, or refuses the decision.
+// takesPart records whether the person is the first or the second person of the decision, or refuses the decision.
 func (d *Decision) takesPart(t *twoPeople) error {
 	own := t.waits != nil && d.By.Identity == Identity{t.waits.AskedIssuer, t.waits.AskedSubject}
 	switch {
@@ -103,13 +103,13 @@ func (d *Decision) takesPart(t *twoPeople) error {
 	return nil
 }
 
-// waitsNoMore refuses to confirm a decision that does not wait.
+// waitsNoMore refuses to confirm a decision that is no longer pending.
 func (d *Decision) waitsNoMore() error {
 	return d.Refuse("no longer waits for a second person: another person has decided, or the decision was withdrawn or " +
 		"has expired")
 }
 
-// Change returns the change of the first person, who asks, or of the second person, who decides.
+// Change returns the change that the first person's request or the second person's confirmation makes.
 func (t *twoPeople) change(d *Decision, target any, subject string, c *Change) (*Change, error) {
 	switch {
 	case t == nil:
@@ -144,7 +144,8 @@ func (t *twoPeople) change(d *Decision, target any, subject string, c *Change) (
 		}}, nil
 }
 
-// decides returns the change of the second person. If two people confirm at once, one of them decides.
+// decides returns the change that the second person's confirmation makes. If two people confirm at the same time,
+// only one confirmation is accepted.
 func (t *twoPeople) decides(d *Decision, c *Change) *Change {
 	made := *c
 	made.Before = maps.Clone(c.Before)
@@ -173,7 +174,8 @@ func (t *twoPeople) decides(d *Decision, c *Change) *Change {
 	return &made
 }
 
-// notice is shown before a decision that needs two people. It returns "" for nil.
+// notice returns the text that is shown before a decision that needs two people. It returns "" if the decision is
+// nil.
 func (t *twoPeople) notice() string {
 	switch {
 	case t == nil:
@@ -196,8 +198,8 @@ func (t *twoPeople) confirms() *pending.Decision {
 	return t.waits
 }
 
-// PreviewApproval returns the notice about the two people that a change needs, and the pending decision that the person
-// may confirm.
+// PreviewApproval returns the notice about the two people that a change needs, and the pending decision that the
+// person may confirm.
 func (d Decision) PreviewApproval(ctx context.Context, o *Operator, target any, c *Change) (notice string,
 	confirms *pending.Decision, err error) {
 	d.DryRun, d.Operator, d.verb = true, o, o.Verbs.Named(d.Verb)
@@ -259,8 +261,8 @@ func argsOf(d *Decision) map[string]string {
 	return args
 }
 
-// subjectOf names the target of a decision, as key does in the IDs of requests. The key of a job is the ID of one
-// person's job, so its subject is its filter.
+// subjectOf returns the subject of a decision. It corresponds to the key in request IDs. The key of a job is the ID
+// of one person's job, so the subject of a job is its filter instead.
 func subjectOf(target any, key string) string {
 	if j, is := target.(*NewJob); is {
 		filter, _ := json.Marshal(j.Filter) // strings always encode
@@ -279,7 +281,7 @@ func stateOf(verb string, c *Change) (sum [sha256.Size]byte, err error) {
 	return sha256.Sum256(text), err
 }
 
-// Changed refuses an item of a job that has changed since the job was decided.
+// Changed refuses an item of a job that has changed since the job was approved.
 func (d *Decision) Changed(at time.Time) error {
 	if d.Item == nil || d.Item.Seen == nil || d.Item.Seen.Equal(at) {
 		return nil
@@ -287,8 +289,8 @@ func (d *Decision) Changed(at time.Time) error {
 	return d.Refuse("has changed at %s, after the start of the job: the job omits it", FormatTime(at))
 }
 
-// holds adds a check to the change of an item: the job must not have ended. An approval by two people is valid only
-// until the job ends.
+// holds adds a check to an item's change: the job must not have ended. An approval by two people is valid only until
+// the job ends.
 func (d *Decision) holds(c *Change) *Change {
 	if d.Item == nil || !c.Judges || !d.Operator.FourEyes {
 		return c

@@ -31,7 +31,7 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Choose returns the choice of a verb for a target. If effect is not empty, the choice is about that effect alone.
+// Choose returns the choice of a verb for a target. If effect is not empty, the choice concerns only that effect.
 func Choose(v *Verb, target, effect, does string) Choice {
 	d := &Decision{Verb: v.Name, Target: target, Args: Args{Effect: effect}}
 	command := append(append([]string{"pawl"}, strings.Fields(v.Command)...), target)

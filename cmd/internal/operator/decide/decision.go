@@ -19,9 +19,9 @@ type Decision struct {
 	Verb string
 	// Target is the ID of the event, account, task object, job, sink, …
 	Target string
-	// Who is the person who decides and Why is the reason. The audit trail stores both, so both are required.
+	// Who is the person who decides, and Why is the reason. The audit trail stores both, so both are required.
 	Who, Why string
-	// By is the authenticated person, and Who is then the name of that person. By is nil for the command line.
+	// By is the authenticated person. If it is set, Who is that person's name. By is nil for the command line.
 	By *Person
 	// Request is the idempotency key: calls with the same verb, target and request make one decision. If it is empty,
 	// [Operator.Decide] generates one.
@@ -41,27 +41,27 @@ type Decision struct {
 	verb *Verb
 }
 
-// Item is an item of a job. The person who created the job decides about it.
+// Item is an item of a job. The decision about an item is made in the name of the person who created the job.
 type Item struct {
 	job.Item
 	Job *job.Job
 }
 
-// Args are the parameters of a decision beside its target. Each verb reads the fields that its flags set.
+// Args are the parameters of a decision, except its target. Each verb reads the fields that its flags set.
 type Args struct {
-	// Effect, Reference and Confirm have the meaning of the same fields in [workflows.DecisionInput].
+	// Effect, Reference and Confirm have the same meaning as the fields of [workflows.DecisionInput].
 	Effect, Reference, Confirm string
 	// Mode is "live" or "test". It can be empty if the target exists in only one mode. Kind is the kind of a task.
 	Mode, Kind string
 	// Account is the account that money is assigned to.
 	Account string
-	// From is the start of the effects of a mode, in the format of the command's flag.
+	// From is when the effects of a mode start, in the format of the command's flag.
 	From string
 	// Role, Expires and Networks describe a new token, in the format of the command's flags.
 	Role, Expires, Networks string
 	// Found is the result of an earlier comparison that the person has seen: a [*source.GapReport], a
-	// [*account.Reconciliation], a [*rules.Drift], a [*rules.Change] or a [*rules.RereadDecision]. For a new job
-	// it is the [*NewJob].
+	// [*account.Reconciliation], a [*rules.Drift], a [*rules.Change] or a [*rules.RereadDecision]. For a new job it
+	// is the [*NewJob].
 	Found any
 }
 
@@ -78,7 +78,7 @@ type Answer struct {
 	Repeated bool `json:"repeated,omitempty"`
 	// Warning is the warning that the preview shows. It is empty for a repeated call.
 	Warning string `json:"warning,omitempty"`
-	// Pending is set if the decision waits for a second person. Nothing else was changed then.
+	// Pending is set if the decision waits for a second person. In that case the decision has changed nothing else.
 	Pending *pending.Decision `json:"pending,omitempty"`
 	// Result depends on the verb: an [*event.Result], a [*task.Result], an [*account.Result], a
 	// [*job.Job], …
@@ -86,11 +86,11 @@ type Answer struct {
 }
 
 // RefusedError reports that the verb does not apply to the current state of the target, and lists the verbs that do.
-// Nothing was changed, and the audit trail has no entry. One case differs: if the parked run rejects a decision that
-// was recorded already, the audit trail contains the decision and the refusal.
+// Nothing was changed, and the audit trail has no entry. There is one exception: if the parked run rejects a decision
+// that was already recorded, the audit trail contains the decision and the refusal.
 type RefusedError struct {
 	Target, Verb string
-	// Why is the reason. It continues a sentence that begins with the target.
+	// Why is the reason. It is the rest of a sentence that begins with the target.
 	Why string
 	// Try lists the decisions that are possible in the current state.
 	Try []Choice
@@ -147,9 +147,9 @@ func (d *Decision) check(o *Operator, preview bool) error {
 	return nil
 }
 
-// Decide checks a decision, records it in the audit trail and changes the database, all in one transaction. It then
-// does the work outside of the database: it sends the update to the parked run, starts the job, or inserts the admitted
-// request.
+// Decide checks a decision, records it in the audit trail and changes the database, all in one transaction. After the
+// commit it does the work outside of the database: it sends the update to the parked run, starts the job, or inserts
+// the admitted request.
 //
 // The error is a [*RefusedError] if the verb does not apply to the state of the target, and a [*Fault] if the call is
 // invalid or forbidden. After any other error it is unknown whether the decision was recorded. Repeat the call with the
@@ -166,7 +166,7 @@ func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 		return nil, err
 	}
 	if d.verb.reveals() {
-		d.Request = "" // each reveal is a line of the audit trail
+		d.Request = "" // the audit trail records each reveal, so none counts as repeated
 	}
 	d.Request = cmp.Or(d.Request, uuid.NewString())
 	if j, is := d.Found.(*NewJob); is {
@@ -177,8 +177,8 @@ func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 
 // Preview describes the consequence of a decision and changes nothing. It runs the same check, makes the change in a
 // transaction that it rolls back, and simulates the workflow run. If the decision would be refused, the preview
-// contains the reason. Who and Why are optional. An error comes from the search for the target; see, for example,
-// [event.Find].
+// contains the reason. Who and Why are optional. It returns an error only if the search for the target fails; see,
+// for example, [event.Find].
 func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 	if o.Remote {
 		in, err := d.sent()

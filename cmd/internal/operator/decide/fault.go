@@ -16,11 +16,11 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// Fault is an error that the caller can act on. Nothing was changed, unless its kind is [Later].
+// Fault is an error that the caller can act on. Nothing was changed, unless the kind is [Later].
 type Fault struct {
 	Kind FaultKind
 	Says string
-	// ID matches several Receipts if the fault is [Ambiguous]. Object is set if ID is a provider's object that the
+	// ID matches the Receipts if the fault is [Ambiguous]. Object is set if ID is an object of the provider that the
 	// events are about.
 	ID       string
 	Receipts []timeline.Receipt
@@ -60,7 +60,8 @@ func Invalidf(format string, args ...any) error { return Faultf(Invalid, format,
 // Unknownf returns a [Fault] of the kind Unknown.
 func Unknownf(format string, args ...any) error { return Faultf(Unknown, format, args...) }
 
-// Forbids returns the fault of a person without any of the required rights. It names the roles that have one of them.
+// Forbids returns the fault for a person without any of the required rights. It names the roles that have one of
+// these rights.
 func Forbids(what string, needs ...role.Right) error {
 	var may, rights []string
 	for _, r := range role.All() {
@@ -75,11 +76,11 @@ func Forbids(what string, needs ...role.Right) error {
 		what, strings.Join(rights, " or "), strings.Join(may, " or "))
 }
 
-// BothModes is the message about an ID that exists in both modes.
+// BothModes is the message for an ID that exists in both modes.
 const BothModes = "exists in both modes: add --mode live or --mode test"
 
-// Only returns the single element of found. It returns the message none if there is no element, and many if there are
-// several.
+// Only returns the only element of found. It returns the message none if found is empty, and the message many if
+// there are several elements.
 func Only[T any](id string, found []T, err error, none, many string) (one T, _ error) {
 	switch {
 	case err != nil:

@@ -1,8 +1,9 @@
-// Package decide implements decisions. It defines no verbs: [Operator].Verbs lists them.
+// Package decide implements decisions of operators. It defines no verbs: [Operator].Verbs lists them.
 //
-// A decision is checked, recorded in the audit trail and made in one transaction. [Operator.Decide] repeats nothing if
-// it is called again with the same request ID. [Operator.Preview] runs the same check and rolls the change back. A
-// decision about live money can need the approval of a second person. A console sends its decisions to a worker.
+// A decision is checked, recorded in the audit trail and made in one transaction. If [Operator.Decide] is called
+// again with the same request ID, it repeats nothing. [Operator.Preview] runs the same check and rolls the change
+// back. A decision about live money can need the approval of a second person. A console sends its decisions to a
+// worker.
 package decide
 
 import (
@@ -22,8 +23,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Operator holds the dependencies of reads and decisions. Verbs, DB and Audit are required. The other fields are
-// required by the verbs that their comments name.
+// Operator holds the dependencies of reads and decisions. Verbs, DB and Audit are required. Each of the other fields
+// is required by the verbs that its comment names.
 type Operator struct {
 	// Verbs lists the decisions that can be made.
 	Verbs Verbs
@@ -47,10 +48,10 @@ type Operator struct {
 	Policy fact.Policy
 	// FourEyes is set if decisions about live money need two people.
 	FourEyes bool
-	// Verify checks a stored request as its source would have done at its receive time. It returns the delivery, or the
-	// reason why the request is still rejected.
+	// Verify checks a stored request as its source would have checked it at the time of receipt. Verify returns the
+	// delivery, or the reason why the source still rejects the request.
 	Verify func(context.Context, rejection.Rejection) (receipt.Delivery, error)
-	// Insert stores a delivery like an ingress.
+	// Insert stores a delivery as an ingress does.
 	Insert func(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
 	// APIs holds the sources with an API key. Reconciliation uses them.
 	APIs map[string]APISource
@@ -58,19 +59,19 @@ type Operator struct {
 	Signatures []string
 }
 
-// APISource is a source with an API key. The requests of background work use it.
+// APISource is a source with a key for the provider's API. Background work uses its requests.
 type APISource struct {
 	API *stripe.Client
 	// Mode is the mode of the source. Empty means both modes.
 	Mode string
 }
 
-// Background returns a client with few retries, because a job's item or a schedule is tried again later.
+// Background returns a client with few retries, because a job or a schedule tries again later.
 func (s APISource) Background() *stripe.Client {
 	return s.API.With(stripe.Patience{Tries: 4, First: time.Second})
 }
 
-// Live is the mode of real money.
+// Live is the mode in which real money moves.
 const Live = "live"
 
 // Temporal is the part of client.Client that an operator uses.
@@ -84,10 +85,10 @@ type Temporal interface {
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
 }
 
-// Unstick returns a function for [Operator].Unstick. It resets the sticky task queue of a run, so that any worker gets
-// the complete history. Otherwise Temporal sends only the new events to the worker that had the run in its cache. If
-// the run was evicted there, the task of an update fails and only the second attempt succeeds
-// (temporalio/temporal#7741).
+// Unstick returns a function for [Operator].Unstick. The function resets the sticky task queue of a run, so that any
+// worker gets the complete history. Without the reset, Temporal sends only the new events to the worker that had the
+// run in its cache. If that worker has evicted the run, the workflow task of an update fails, and only the second
+// attempt succeeds: https://github.com/temporalio/temporal/issues/7741.
 func Unstick(c client.Client, namespace string) func(ctx context.Context, workflowID string) error {
 	return func(ctx context.Context, workflowID string) error {
 		_, err := c.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
@@ -97,7 +98,7 @@ func Unstick(c client.Client, namespace string) func(ctx context.Context, workfl
 	}
 }
 
-// The kinds of targets that can be paused. A destination is a sink.
+// The kinds of targets that can be paused. A destination is paused like a sink.
 const (
 	Sink   = "sink"
 	Source = "source"

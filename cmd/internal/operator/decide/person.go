@@ -14,13 +14,14 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Person is an authenticated person or program: by a password, an identity provider, a proxy or a token.
+// Person is a person or program that was authenticated by a password, an identity provider, a proxy or a token.
 type Person struct {
 	Identity
-	// Name is shown to people. The audit trail stores it beside the identity.
+	// Name is shown to people. The audit trail stores the name with the identity.
 	Name  string
 	Roles []role.Role
-	// Networks and Until restrict a token. No networks means every network, and nil means that it does not expire.
+	// Networks and Until restrict a token. An empty list permits every network, and a nil Until means that the token
+	// does not expire.
 	Networks []netip.Prefix
 	Until    *time.Time
 }
@@ -34,7 +35,7 @@ type Identity struct {
 	Subject string
 }
 
-// The issuers of identities that no identity provider verifies: the file of users, a proxy in front of the console, an
+// The issuers of identities that no identity provider verifies: the users file, a proxy in front of the console, an
 // API token, and pawl dev.
 const (
 	IssuerLocal = "local"
@@ -56,8 +57,9 @@ func (p *Person) May(rights ...role.Right) bool {
 // IsProgram reports whether the person is a program with a token.
 func (p *Person) IsProgram() bool { return p.Issuer == IssuerToken }
 
-// permit refuses a person without the right to the verb. A job needs the right to the verb of its items. The decision
-// gets the name of the person. The command line has no person, because access to the database is enough.
+// permit refuses a person without the right to the verb. For a job, the person needs the right to the verb of the
+// job's items. permit also sets the name of the decision to the person's name. On the command line there is no
+// authenticated person, because access to the database is sufficient.
 func (d *Decision) permit(v *Verb) error {
 	if d.By == nil {
 		return nil
@@ -72,8 +74,8 @@ func (d *Decision) permit(v *Verb) error {
 	return nil
 }
 
-// Identity returns the identity of the person who decides. For an item it is the person who created the job. For the
-// command line and for pawl itself it is the zero value.
+// Identity returns the identity of the person who decides. For an item of a job it is the identity of the person who
+// created the job. For the command line and for pawl itself it is the zero value.
 func (d *Decision) Identity() Identity {
 	switch {
 	case d.By != nil:

@@ -12,7 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// TestPermit_RolesAndVerbs walks each role through each verb: who may decide what is what the table of rights says.
+// TestPermit_RolesAndVerbs checks each role with each verb: the decision is permitted if the table of rights permits
+// it.
 func TestPermit_RolesAndVerbs(t *testing.T) {
 	may := map[role.Role]map[role.Right]bool{
 		role.Viewer: {}, role.Reveal: {role.RightReveal: true}, role.Support: {role.RightTasks: true},

@@ -17,13 +17,15 @@ import (
 // Preview describes the consequence of a decision. Computing it changes nothing.
 type Preview struct {
 	Verb string `json:"verb"`
-	// Receipt belongs to the event. For an account it is the receipt of the run that the decision starts.
+	// Receipt is the receipt of the event that the decision is about. For a decision about an account, it is the
+	// receipt of the run that the decision starts.
 	Receipt timeline.Receipt `json:"receipt"`
 	// Says describes the consequence for a target that is neither an event nor an account.
 	Says string `json:"message,omitempty"`
 	// Access is the access after the decision. It is nil if the decision cannot change access, as for an event.
 	Access *fold.Access `json:"access,omitempty"`
-	// Refused is the reason if the verb would be refused, and Choices are the alternatives. The rest is then empty.
+	// Refused is the reason if the verb would be refused, and Choices are the alternatives. All other fields are then
+	// empty.
 	Refused string   `json:"refused,omitempty"`
 	Choices []Choice `json:"choices,omitempty"`
 	workflows.Previewed
@@ -31,11 +33,12 @@ type Preview struct {
 	WaitsFor string `json:"waits_for,omitempty"`
 	// Warning is a reason to check the decision once more. It is empty if there is none.
 	Warning string `json:"warning,omitempty"`
-	// FourEyes is set if the decision needs two people. It states whether the first person has asked for it.
+	// FourEyes is set if the decision needs two people. It also reports whether the first person has requested the
+	// decision.
 	FourEyes string `json:"four_eyes,omitempty"`
 	// Pending is the decision of the first person that you can confirm.
 	Pending *pending.Decision `json:"pending,omitempty"`
-	// Counts has the number of effects by forecast. Money has the sums of their entries by forecast and currency.
+	// Counts holds the number of effects by forecast. Money holds the sums of their entries by forecast and currency.
 	Counts map[workflows.Will]int `json:"counts"`
 	Money  []Sum                  `json:"money"`
 }

@@ -20,7 +20,7 @@ import (
 // Call is a request that a worker executes for a console.
 type Call struct {
 	Name string
-	// Within is how long a console waits for a worker. Zero means [request.Within].
+	// Within is the timeout for the worker's response. Zero means [request.Within].
 	Within time.Duration
 	// execute decodes the input and executes the request.
 	execute func(ctx context.Context, o *Operator, input json.RawMessage) (any, error)
@@ -38,10 +38,10 @@ func NewCall[In, Out any](name string, within time.Duration,
 	}}
 }
 
-// Omitting is implemented by values with fields that are not part of their JSON. The values of these fields are sent in
-// addition to the JSON.
+// Omitting is implemented by values with fields that their JSON omits. The console's protocol sends the values of
+// these fields in addition to the JSON.
 type Omitting interface {
-	// Omitted returns pointers to these fields, in the same order for a value and its decoded JSON.
+	// Omitted returns pointers to these fields, in the same order for the original value and for the decoded value.
 	Omitted() []any
 }
 
@@ -59,7 +59,7 @@ func (p *Preview) Omitted() []any { return OmittedDecisions(p.Choices) }
 // Omitted implements [Omitting].
 func (e *RefusedError) Omitted() []any { return OmittedDecisions(e.Try) }
 
-// The calls of decisions.
+// The names of the calls that make decisions.
 const (
 	callDecide  = "decide"
 	callPreview = "preview"
@@ -67,7 +67,7 @@ const (
 
 // sentDecision is the input of the calls of decisions.
 type sentDecision struct {
-	// Decision is complete except for Found. Job is its Found.
+	// Decision is complete except for Found. Job is the Found of a new job.
 	Decision *Decision
 	Job      *NewJob `json:",omitempty"`
 }
@@ -85,8 +85,8 @@ func (d Decision) sent() (in sentDecision, err error) {
 	return in, nil
 }
 
-// received returns the decision of a call. A decision without a person is refused, because it would have the rights of
-// the command line.
+// received returns the decision that a call contains. It refuses a decision without a person, because such a decision
+// would have the rights of the command line.
 func (in sentDecision) received() (d Decision, err error) {
 	if in.Decision == nil || in.Decision.By == nil ||
 		CheckName(in.Decision.By.Name) != nil && !in.Decision.By.IsProgram() {
@@ -116,7 +116,7 @@ var decisionCalls = []Call{
 	}),
 }
 
-// previewWithin is how long a console waits for a preview.
+// previewWithin is the timeout of a console for a preview.
 const previewWithin = 10 * time.Second
 
 // remoteOutput is the response to a request: a value or an error.
@@ -128,7 +128,7 @@ type remoteOutput struct {
 	Omitted []json.RawMessage `json:",omitempty"`
 	Refused *RefusedError
 	Fault   *Fault
-	// Error is the text of any other error. Away is set if Postgres did not answer the worker.
+	// Error is the text of any other error. Away is set if Postgres did not respond to the worker.
 	Error string `json:",omitempty"`
 	Away  bool   `json:",omitempty"`
 }
@@ -166,7 +166,7 @@ func CallWorker[T any](ctx context.Context, o *Operator, call string, within tim
 	return made, out.complete(o, made)
 }
 
-// WithoutWorker returns an operator for a console without a worker. It has no previews.
+// WithoutWorker returns an operator for a console without a worker. It cannot preview decisions.
 func (o *Operator) WithoutWorker() *Operator {
 	alone := *o
 	alone.Remote = false
@@ -245,8 +245,8 @@ func (out *remoteOutput) omit(value any) error {
 	return nil
 }
 
-// ServeConsoles executes the requests of consoles until ctx ends, at most atOnce at the same time: decisions, previews
-// and calls.
+// ServeConsoles executes the requests of consoles (decisions, previews and calls) until ctx ends, at most atOnce at
+// the same time.
 func (o *Operator) ServeConsoles(ctx context.Context, db *pgxpool.Pool, calls []Call, atOnce int, log *slog.Logger) {
 	calls = append(slices.Clone(decisionCalls), calls...)
 	(&request.Server{DB: db, AtOnce: atOnce, Log: log,
@@ -255,7 +255,7 @@ func (o *Operator) ServeConsoles(ctx context.Context, db *pgxpool.Pool, calls []
 		}}).Run(ctx)
 }
 
-// execute executes one request. A panic would end the worker, which a request must not.
+// execute executes one request. It recovers from a panic, because a request must not end the worker.
 func (o *Operator) execute(ctx context.Context, calls []Call, kind string,
 	input json.RawMessage) (answer json.RawMessage) {
 	defer func() {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// RequestID is the ID of the request in the audit trail and at the run. It contains a hash of the person, so that two
+// RequestID is the ID of the request in the audit trail and in the run. It contains a hash of the person, so that two
 // people may use the same ID.
 func (d *Decision) RequestID() string {
 	by := d.Identity()
@@ -22,7 +22,7 @@ func (d *Decision) RequestID() string {
 	return d.Request + "@" + hex.EncodeToString(sum[:6])
 }
 
-// arguments is a hash of everything that the request decides about its target.
+// arguments is a hash of all values that the request contains about its target.
 func (d *Decision) arguments() ([]byte, error) {
 	text, err := json.Marshal([]any{d.Verb, d.Why, d.Confirms, argsOf(d)})
 	if err != nil {
@@ -32,13 +32,13 @@ func (d *Decision) arguments() ([]byte, error) {
 	return sum[:], nil
 }
 
-// Reused returns the fault of a request ID that belongs to another decision.
+// Reused returns the fault for a request ID that belongs to another decision.
 func (d *Decision) Reused(of string) error {
 	return Faultf(Reused, "the request ID %s belongs to %s: use another ID for another decision, and repeat a request "+
 		"with the same arguments only", d.Request, of)
 }
 
-// checkText refuses a target and arguments that Postgres cannot store.
+// checkText refuses a target or arguments that Postgres cannot store.
 func (d *Decision) checkText(v *Verb) error {
 	texts := map[string]string{"target": d.Target, "pending": d.Confirms}
 	for _, f := range v.Flags {

@@ -21,9 +21,9 @@ type Change struct {
 	// Do runs in the transaction that writes the audit record. It returns a [RefusedError] if the target has changed
 	// since the check. nil means no change.
 	Do func(ctx context.Context, tx pgx.Tx) error
-	// Refused, if set, runs after Do has failed and its transaction is rolled back.
+	// Refused, if set, runs after Do has failed and its transaction was rolled back.
 	Refused func(ctx context.Context)
-	// Moved, if set, returns a refusal if the target has changed since it was found.
+	// Moved, if set, returns a refusal if the target has changed since Find.
 	Moved func(ctx context.Context) error
 	// Confirmed, if set, runs before Do if a second person confirms the decision. first is the name of the first
 	// person.
@@ -32,9 +32,10 @@ type Change struct {
 	Judges bool
 	// Money is the amount of the target, in minor units by currency.
 	Money map[string]int64
-	// State contains all values that the decision depends on. If it is nil, before and after are used.
+	// State contains all values that the decision depends on. If it is nil, the states before and after the change
+	// are used.
 	State any
-	// asks is set if the change only stores the decision for a second person.
+	// asks is set if the change only stores the request for a second person's confirmation.
 	asks bool
 }
 
@@ -69,11 +70,11 @@ type Rule[T, R any] struct {
 	// Check returns the change, or the error that refuses the decision. It writes nothing.
 	Check func(ctx context.Context, d *Decision, target T) (*Change, error)
 	// Act runs after the commit. It does the work outside of the database and returns the result. It must be safe to
-	// repeat, because a repeated request calls it again. The answer omits a zero result.
+	// repeat, because a repeated request calls it again. The answer omits a result that is the zero value.
 	Act func(ctx context.Context, d *Decision, target T, r Recorded) (says string, result R, err error)
 	// Warn, if set, returns the warning of the preview and of the answer. It runs before the change.
 	Warn func(ctx context.Context, d *Decision, target T) (string, error)
-	// Forecast, if set, adds to the preview the facts that the check does not return.
+	// Forecast, if set, adds values to the preview that the check does not return.
 	Forecast func(ctx context.Context, d *Decision, target T, p *Preview) error
 }
 
@@ -105,7 +106,7 @@ func (r Rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		repeated = !added // the same request was recorded at this moment
+		repeated = !added // a concurrent call has recorded the same request
 		if known, err = d.Operator.Audit.Recorded(ctx, key); err != nil {
 			return nil, err
 		}
@@ -133,7 +134,8 @@ func (r Rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 	return answer, err
 }
 
-// record writes the audit record and makes the change in one transaction. added is false if the record exists.
+// record writes the audit record and makes the change in one transaction. added is false if the record already
+// exists.
 func (d *Decision) record(ctx context.Context, c *Change, key string, arguments []byte) (added bool, err error) {
 	action, by := d.Verb, d.Identity()
 	if c.asks {
@@ -149,8 +151,8 @@ func (d *Decision) record(ctx context.Context, c *Change, key string, arguments 
 	return added, err
 }
 
-// Shown returns the find function of a rule about a comparison that the person has seen. key names the comparison in
-// the ID of the audit record.
+// Shown returns the Find function of a rule whose target is a comparison that the person has seen. key identifies the
+// comparison in the ID of the audit record.
 func Shown[T any](key func(T) string) func(context.Context, *Decision) (T, string, error) {
 	return func(_ context.Context, d *Decision) (found T, _ string, err error) {
 		found, is := d.Found.(T)
@@ -161,7 +163,7 @@ func Shown[T any](key func(T) string) func(context.Context, *Decision) (T, strin
 	}
 }
 
-// checked runs the check. If the decision needs two people, it returns the change of the first or of the second person.
+// checked runs the check. If the decision needs two people, it returns the change for the first or the second person.
 func (r Rule[T, R]) checked(ctx context.Context, d *Decision, target T, subject string) (*Change, error) {
 	c, err := r.Check(ctx, d, target)
 	if err != nil {
@@ -212,7 +214,7 @@ func RollBack(ctx context.Context, db *pgxpool.Pool, do func(context.Context, pg
 	return do(ctx, tx)
 }
 
-// decides is a [Rule] for any type of target.
+// decides is a [Rule] with any target type.
 type decides interface {
 	decide(ctx context.Context, d *Decision) (*Answer, error)
 	preview(ctx context.Context, d *Decision) (*Preview, error)
@@ -220,12 +222,12 @@ type decides interface {
 	result() reflect.Type
 }
 
-// Nothing is the result type of a verb that returns only the sentence in [Answer].
+// Nothing is the result type of a verb whose [Answer] contains only a sentence.
 type Nothing struct{}
 
 func (r Rule[T, R]) result() reflect.Type { return reflect.TypeFor[R]() }
 
-// Result returns the type of [Answer].Result for the verb, or nil if the verb has only a sentence.
+// Result returns the type of [Answer].Result for the verb, or nil if there is no result.
 func (v *Verb) Result() reflect.Type {
 	if of := v.Rule.result(); of != reflect.TypeFor[Nothing]() {
 		return of

@@ -8,12 +8,12 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// JudgesEvent reports whether the decision judges live money if it is about an event.
+// JudgesEvent reports whether a decision about an event decides about live money.
 func (d *Decision) JudgesEvent(liveMoney, reviewed bool) bool {
 	return d.verb.judgesEvent(liveMoney, reviewed)
 }
 
-// judgesEvent reports whether the verb judges live money if it decides about an event.
+// judgesEvent reports whether the verb decides about live money if the target is an event.
 func (v *Verb) judgesEvent(liveMoney, reviewed bool) bool {
 	if v.JudgesReviews {
 		return liveMoney && reviewed
@@ -21,12 +21,13 @@ func (v *Verb) judgesEvent(liveMoney, reviewed bool) bool {
 	return liveMoney && v.Judges
 }
 
-// Verb is a decision that a person can make: a row of the table of commands, routes and rights.
+// Verb is a kind of decision that a person can make. Commands, API routes and rights are derived from the table of
+// verbs.
 type Verb struct {
 	// Name identifies the verb in [Decision] and in the audit trail.
 	Name string
-	// Command is the pawl command of the verb. It is empty if another command, such as pawl events backfill,
-	// makes the decision.
+	// Command is the pawl command of the verb. It is empty if another command, such as `pawl events backfill`, makes
+	// the decision.
 	Command string
 	// Target is the placeholder in the usage text: ID, NAME, …
 	Target string
@@ -41,15 +42,16 @@ type Verb struct {
 	Reason string
 	// Needs is the required right. Empty means [role.RightDecide].
 	Needs role.Right
-	// Judges is set if the verb decides about money. It then needs two people if [Operator.FourEyes] is set and the
-	// money is live. Retry and replay do not set it: they follow the rules and repeat no completed effect.
+	// Judges is set if the verb decides about money. Such a decision needs two people if [Operator.FourEyes] is set
+	// and the money is live. Retry and replay do not set it, because they follow the rules and repeat no completed
+	// effect.
 	Judges bool
 	// JudgesReviews is set if the verb decides about money only when it answers a review or reverses a rejection.
 	JudgesReviews bool
-	// JudgesItem, if set, reports whether the verb judges live money if it decides about a job's item that is not an
-	// event.
+	// JudgesItem, if set, reports whether the verb decides about live money for a job item that is not an event.
 	JudgesItem func(target string) bool
-	// Item, if set, decides about an item of a job. Otherwise the item's target is the target of the decision.
+	// Item, if set, makes the decision about an item of a job. Otherwise the target of the item becomes the target of
+	// the decision.
 	Item func(ctx context.Context, o *Operator, d Decision) (says string, err error)
 	// Previews is set if a dry run shows more than the result of the check.
 	Previews bool
@@ -57,7 +59,7 @@ type Verb struct {
 	Rule decides
 }
 
-// Confirmable reports whether a second person may have to confirm the verb.
+// Confirmable reports whether the verb can require the confirmation of a second person.
 func (v *Verb) Confirmable() bool { return v.Judges || v.JudgesReviews }
 
 // Flag is a command-line flag that fills a field of [Args].
@@ -69,7 +71,7 @@ type Flag struct {
 	Required bool
 }
 
-// Flags that several verbs have.
+// Flags that several verbs share.
 var (
 	// FlagMode selects the mode of an ID that exists in both modes.
 	FlagMode = Flag{Name: "mode", Usage: "live or test, if the ID exists in both modes",
@@ -90,8 +92,8 @@ func (t Verbs) Named(name string) *Verb {
 	return nil
 }
 
-// Rights returns the rights that permit the verb. One of them is enough. A person with the right to judge money may
-// also decide about the effects of an event, as the first or the second person.
+// Rights returns the rights that permit the verb. A person needs one of them. A person with the right to decide about
+// money may also decide about the effects of an event, as the first or the second person.
 func (v *Verb) Rights() []role.Right {
 	needs := cmp.Or(v.Needs, role.RightDecide)
 	if v.Judges && needs == role.RightDecide {
@@ -100,5 +102,6 @@ func (v *Verb) Rights() []role.Right {
 	return []role.Right{needs}
 }
 
-// reveals reports whether the verb shows personal data. Such a verb is never repeated: each request is recorded.
+// reveals reports whether the verb shows personal data. Such a verb never counts as repeated: each request is
+// recorded.
 func (v *Verb) reveals() bool { return v.Needs == role.RightReveal }

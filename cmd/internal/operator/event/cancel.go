@@ -26,7 +26,8 @@ var cancelRule = func() decide.Rule[*timeline.Receipt, *Result] {
 	return r
 }()
 
-// checkCancel cancels a running run, for example one that waits for a sink. The run then parks.
+// checkCancel checks the cancellation of a running run, for example of a run that waits for a sink. The run then
+// parks.
 func checkCancel(_ context.Context, d *decide.Decision, r *timeline.Receipt) (*decide.Change, error) {
 	if s := situationOf(d.Operator, r); s != working {
 		return nil, refuseEvent(d, r, "%s", s.words(r, "cancel is for a run that is in progress"))

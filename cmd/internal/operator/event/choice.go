@@ -76,7 +76,7 @@ func replayChoice(o *decide.Operator, id string, r *timeline.Receipt) decide.Cho
 	return o.Choose(verbReplay, id, "", does)
 }
 
-// workflowOf returns the workflow ID of a receipt. It computes the ID if no run is recorded.
+// workflowOf returns the workflow ID of a receipt. If no run is recorded, it computes the ID.
 func workflowOf(r *timeline.Receipt) string {
 	if r.WorkflowID != "" {
 		return r.WorkflowID
@@ -84,10 +84,10 @@ func workflowOf(r *timeline.Receipt) string {
 	return decide.InputOf(r).ID()
 }
 
-// parkedChoices lists the decisions that the parked run of the event accepts. The run writes them to the receipt.
+// parkedChoices lists the decisions that the parked run of the event accepts. The run stores them in the receipt.
 func parkedChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices []decide.Choice) {
 	add := func(verb, effect, does string) { choices = append(choices, o.Choose(verb, id, effect, does)) }
-	if r.Waits == nil { // the row was edited by hand: a run always lists its decisions
+	if r.Waits == nil { // only a manual edit of the row can cause this, because a run always stores its decisions
 		add(workflows.UpdateRetry, "", "retries the effects that are not done")
 		add(workflows.UpdateSkip, "", "skips the effects that are not done and continues")
 		return choices
@@ -140,8 +140,8 @@ func parkedChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices 
 	return choices
 }
 
-// Does returns the question of the rule that parked the receipt for a review, and the consequence of approve or reject.
-// ok is false if the receipt has no review, or if the verb does not answer it.
+// Does returns the question of the rule that parked the receipt for a review, and the consequence of approving or
+// rejecting it. ok is false if the receipt has no review, or if the verb does not answer it.
 func Does(r *timeline.Receipt, verb string) (asks, does string, ok bool) {
 	review, ok := reviewOf(r)
 	switch verb {
@@ -165,9 +165,9 @@ func reviewOf(r *timeline.Receipt) (workflows.Review, bool) {
 	return workflows.ReviewOf(r.ReasonCode, workflows.AtEnd), true
 }
 
-// Doubtful returns the key of the uncertain effect that a resend is about. name is the key or the kind of the effect;
-// if it is empty, the receipt must have exactly one uncertain effect. ok is false if no effect or several effects
-// match.
+// Doubtful returns the key of the uncertain effect that a resend would repeat. name is the key or the kind of the
+// effect; if it is empty, the receipt must have exactly one uncertain effect. ok is false if no effect or several
+// effects match.
 func Doubtful(r *timeline.Receipt, name string) (key string, ok bool) {
 	if r.Waits == nil {
 		return "", false

@@ -39,7 +39,7 @@ func Count(ctx context.Context, db timeline.DB, f Filter, newest int) (count int
 	return sum.Events, chosen, err
 }
 
-// Choose returns all events that match f, newest first. It fails if there are more than [decide.MostJobItems].
+// Choose returns all events that match f, newest first. It fails if there are more than [decide.MostJobItems] events.
 func Choose(ctx context.Context, db timeline.DB, f Filter) (decide.Chosen, error) {
 	chosen, counted := decide.Chosen{Events: []decide.ChosenEvent{}, Money: map[string]int64{}}, map[string]bool{}
 	for f.Limit = chosenPage; ; {

@@ -34,7 +34,7 @@ end. pawl status counts the withheld effects.`,
 // EffectsResult is the start of the effects of a mode.
 type EffectsResult struct {
 	Mode string `json:"mode"`
-	// From is nil if effects are off.
+	// From is null if effects are off.
 	From *time.Time `json:"starts_at"`
 }
 

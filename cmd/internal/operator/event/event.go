@@ -20,7 +20,8 @@ import (
 type Result struct {
 	EventID string `json:"event_id"`
 	Receipt string `json:"receipt"`
-	// Effects lists the effects that were open before the decision. About lists the effects that the decision is about.
+	// Effects lists the effects that were open before the decision. About lists the effects that the decision
+	// affects.
 	Effects []string `json:"effects"`
 	About   []string `json:"about,omitempty"`
 	// WorkflowID and PreviousRun are set for a replay: the workflow ID, and the run ID of the last run.
@@ -34,15 +35,15 @@ func find(ctx context.Context, d *decide.Decision) (*timeline.Receipt, string, e
 	if err != nil {
 		return nil, "", err
 	}
-	// Printed commands contain the event ID, also if the event was found by another ID.
+	// Printed commands contain the event ID, even if another ID was used to find the event.
 	if d.Target != r.ID {
 		d.Target = r.EventID
 	}
 	return r, r.ID, nil
 }
 
-// ruleOf returns the rule of a verb about an event. check returns the change. The audit record is written first,
-// because a parked run accepts only a recorded decision.
+// ruleOf returns the rule of a verb about an event. check returns the change of the database. The audit record is
+// written first, because a parked run accepts only a recorded decision.
 func ruleOf(check func(context.Context, *decide.Decision, *timeline.Receipt) (*decide.Change, error),
 	forecast func(context.Context, *decide.Decision, *timeline.Receipt,
 		*decide.Preview) error) decide.Rule[*timeline.Receipt,
@@ -75,12 +76,12 @@ func ruleOf(check func(context.Context, *decide.Decision, *timeline.Receipt) (*d
 	}
 }
 
-// runnable refuses a decision about an event that is never run.
+// runnable refuses a decision about an event that pawl never runs.
 func runnable(d *decide.Decision, r *timeline.Receipt) error {
 	switch situationOf(d.Operator, r) {
 	case notEntitled:
-		// An event of an untrusted source is never run, because the secret of one endpoint could then forge events of
-		// another one.
+		// pawl never runs an event from an untrusted source, because the secret of one endpoint could then forge
+		// events of another endpoint.
 		return refuseEvent(d, r, "was delivered to source %s, which does not accept it (%s): correct mode or accounts of the source, and let the provider send the event again",
 			r.Source, r.Reason)
 	case noDestination:
@@ -90,12 +91,13 @@ func runnable(d *decide.Decision, r *timeline.Receipt) error {
 	return nil
 }
 
-// liveMoney reports whether an event is about live money. pawl does not read the money of an event that it only relays.
+// liveMoney reports whether an event is about live money. pawl does not parse the amount of an event that it only
+// relays.
 func liveMoney(r *timeline.Receipt) bool {
 	return r.Mode == decide.Live && !decide.InputOf(r).OnlyRelays()
 }
 
-// reviewed reports whether a person reviews an event, or has rejected it.
+// reviewed reports whether a person must review an event, or has rejected it.
 func reviewed(r *timeline.Receipt) bool {
 	_, review := reviewOf(r)
 	return review || r.ReasonCode == receipt.Dismissed
@@ -134,7 +136,7 @@ func readEvent(r *timeline.Receipt, rec decide.Recorded) (e recordedEvent, res *
 }
 
 // act returns the message and the result of a decision about an event. If the decision continues a parked run, act
-// sends the update to the run. The run ignores an update that an earlier call has sent.
+// sends the update to the run. If an earlier call has sent the update, the run ignores it.
 func act(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decide.Recorded) (string, *Result, error) {
 	e, res, err := readEvent(r, rec)
 	if err != nil {
@@ -181,7 +183,7 @@ func simulateReplay(ctx context.Context, d *decide.Decision, r *timeline.Receipt
 	return simulate(ctx, d, r, p, asked)
 }
 
-// forecastParked simulates how the parked run of the event continues.
+// forecastParked simulates how the event's parked run continues after the decision.
 func forecastParked(ctx context.Context, d *decide.Decision, r *timeline.Receipt, p *decide.Preview) error {
 	asked := workflows.Asked{In: decide.InputOf(r), Action: d.Verb, Decision: inputOfUpdate(d, r),
 		ReasonCode: r.ReasonCode,
@@ -214,7 +216,7 @@ func simulate(ctx context.Context, d *decide.Decision, r *timeline.Receipt, p *d
 		return nil
 	}
 	paused, err := pause.Now(ctx, d.Operator.DB)
-	if found, ok := pause.Find(paused, pause.Source, r.Source); ok { // the run of a paused source starts later
+	if found, ok := pause.Find(paused, pause.Source, r.Source); ok { // if the source is paused, the run starts later
 		p.WaitsFor = "source " + r.Source + " " + found.Words()
 	}
 	return err
@@ -226,7 +228,7 @@ func refuseEvent(d *decide.Decision, r *timeline.Receipt, format string, args ..
 		Try: Choices(d.Operator, d.Target, r)}
 }
 
-// came converts [receipt.ErrMoved] into a refusal: another decision changed the event first.
+// came converts [receipt.ErrMoved] into a refusal, because another decision has changed the event first.
 func came(ctx context.Context, d *decide.Decision, r *timeline.Receipt, err error) error {
 	if !errors.Is(err, receipt.ErrMoved) {
 		return err

@@ -21,7 +21,8 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// Evidence is everything about one event, with the next step, the safety of a replay, and the verbs that work.
+// Evidence is all information about one event, including the next step, the safety of a replay, and the verbs that
+// work.
 type Evidence struct {
 	timeline.Event
 	Next   Next         `json:"next"`
@@ -31,8 +32,8 @@ type Evidence struct {
 	Choices []decide.Choice `json:"choices"`
 	// PendingDecisions lists the decisions about the event that wait for a second person.
 	PendingDecisions []pending.Decision `json:"pending_decisions"`
-	// Unbooked is the event's money while no account is known for it: a row of pawl payments unassigned. It is nil if
-	// the money is booked.
+	// Unbooked is the event's money if its account is unknown: a row of `pawl payments unassigned`. It is nil if the
+	// money is booked.
 	Unbooked *billing.Money `json:"unbooked,omitempty"`
 }
 
@@ -42,7 +43,7 @@ type Next struct {
 	// step.
 	At   *time.Time `json:"due_at"`
 	Says string     `json:"message"`
-	// Tries lists the effects that Temporal runs or retries at this moment.
+	// Tries lists the effects that Temporal is running or retrying.
 	Tries []Try `json:"tries"`
 	// Pending lists the effects of the plan that have not started.
 	Pending []workflows.PreviewedEffect `json:"pending"`
@@ -52,10 +53,11 @@ type Next struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Try is a running or retried effect.
+// Try is an effect that is running or will be retried.
 type Try struct {
 	Key string `json:"key"`
-	// Attempt is the number of the current or next attempt. At is its start. It is null while the attempt runs.
+	// Attempt is the number of the current or next attempt. At is when the attempt starts. It is null while the
+	// attempt is running.
 	Attempt int        `json:"attempt"`
 	At      *time.Time `json:"next_attempt_at"`
 	Paused  bool       `json:"paused,omitempty"`
@@ -74,8 +76,8 @@ type ReplaySafety struct {
 // temporalPatience is the timeout for Temporal while a person waits for a page or a command.
 const temporalPatience = 3 * time.Second
 
-// Examine returns the evidence about the event that id names. It also queries Temporal. If Temporal does not respond in
-// time, Next.Unknown lists the missing parts. The error is an error of [Find].
+// Examine returns all information about the event that id identifies. It also queries Temporal. If Temporal does not
+// respond in time, Next.Unknown lists the missing parts. The error is an error of [Find].
 func Examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, error) {
 	if o.Remote {
 		e, err := decide.CallWorker[Evidence](ctx, o, ExamineCall.Name, ExamineCall.Within, id)
@@ -87,7 +89,7 @@ func Examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, err
 	return examine(ctx, o, id)
 }
 
-// examine is [Examine] without a request to a worker.
+// examine is [Examine] without the use of a worker.
 func examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, error) {
 	event, err := Show(ctx, o.DB, id)
 	if err != nil {
@@ -114,10 +116,11 @@ func examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, err
 	return e, nil
 }
 
-// pageWithin is how long a console waits for a worker. It is short, because the page of an event needs no worker.
+// pageWithin is the timeout of a console for the worker's response. It is short, because the console can show an
+// event's page without it.
 const pageWithin = 4 * time.Second
 
-// ExamineCall is the call of [Examine].
+// ExamineCall is the call by which a console executes [Examine] on a worker.
 var ExamineCall = decide.NewCall("examine", pageWithin, func(ctx context.Context, o *decide.Operator,
 	id string) (*Evidence, error) {
 	return examine(ctx, o, id)
@@ -126,7 +129,7 @@ var ExamineCall = decide.NewCall("examine", pageWithin, func(ctx context.Context
 // Omitted implements [decide.Omitting].
 func (e *Evidence) Omitted() []any { return decide.OmittedDecisions(e.Choices) }
 
-// readUnbooked reads whether the money of the event is booked, from the same rows as pawl payments unassigned.
+// readUnbooked reads whether the money of the event is booked, from the same rows as `pawl payments unassigned`.
 func readUnbooked(ctx context.Context, o *decide.Operator, e *Evidence) error {
 	found, err := billing.New(o.DB).Money(ctx, e.Receipt.Mode, e.Receipt.ObjectID)
 	for _, m := range found {
@@ -197,7 +200,7 @@ func outlined(ctx context.Context, o *decide.Operator, e *timeline.Event) (pendi
 	return pending, err
 }
 
-// askTemporal adds to n the state of the run in Temporal.
+// askTemporal adds the state of the run in Temporal to n.
 func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Receipt) {
 	n.Says = "its run is in progress"
 	if r.Status == string(receipt.Retrying) {

@@ -18,7 +18,7 @@ func TestVerdict(t *testing.T) {
 		receipt timeline.Receipt
 		effects []timeline.Effect
 		next    Next
-		// undelivered are published events that wait.
+		// undelivered lists the published events that no destination has accepted yet.
 		undelivered []timeline.Undelivered
 		unbooked    *billing.Money
 	}{

@@ -15,12 +15,13 @@ import (
 // Filter filters a list. An event must match all fields that are set.
 type Filter struct {
 	timeline.Filter
-	// Object is the ID of a provider's object, an invoice number, or a name that [account.Quoted] accepts. Account is
-	// an account ID as in [accounts.Show]. Empty means no filter.
+	// Object is the ID of a provider's object, an invoice number, or another name that [account.Quoted] accepts.
+	// Account is an account ID as in [accounts.Show]. Empty means no filter.
 	Object, Account string
 }
 
-// Criteria lists the names that [EventsOf] accepts. The command-line flags have the same names, with hyphens.
+// Criteria lists the names of the filters that [EventsOf] accepts. The command-line flags have the same names, with
+// hyphens.
 var Criteria = []string{"status", "reason_code", "source", "type", "account", "object"}
 
 // FilterOf returns the filter for criteria by name.
@@ -85,8 +86,8 @@ func Show(ctx context.Context, db timeline.DB, id string) (*timeline.Event, erro
 	return timeline.Show(ctx, db, r.ID)
 }
 
-// Find returns the receipt with the event ID, receipt ID, workflow ID or effect key. It also accepts the ID of an
-// object, or another name of it, if only one event is about the object. The error is a [*decide.Fault] of kind
+// Find returns the receipt with the event ID, receipt ID, workflow ID or effect key. It also accepts the ID or
+// another name of an object, if only one event is about the object. The error is a [*decide.Fault] of kind
 // [decide.Unknown] or [decide.Ambiguous].
 func Find(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
 	receipts, err := timeline.Find(ctx, db, id)
@@ -111,12 +112,12 @@ func Find(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, er
 	return nil, several(id, receipts, object)
 }
 
-// findUnstarted finds a receipt by the ID of a workflow that has not started. No table contains that ID,
-// provider:[account:]event, so it is taken apart.
+// findUnstarted finds a receipt by the ID of a workflow that has not started. No table contains such an ID,
+// provider:[account:]event, so findUnstarted parses it.
 func findUnstarted(ctx context.Context, db timeline.DB, id string) ([]timeline.Receipt, error) {
 	var found []timeline.Receipt
 	rest := id
-	for range 2 { // the event ID follows the provider, or provider and account
+	for range 2 { // the event ID follows the provider, or the provider and the account
 		var ok bool
 		if _, rest, ok = strings.Cut(rest, ":"); !ok {
 			break
@@ -134,8 +135,8 @@ func findUnstarted(ctx context.Context, db timeline.DB, id string) ([]timeline.R
 	return found, nil
 }
 
-// several returns the fault of an ID that matches several receipts. Event IDs are unique only per provider, account and
-// mode, and an object can have several events.
+// several returns the fault for an ID that matches several receipts. Event IDs are unique only per provider, account
+// and mode, and an object can have several events.
 func several(id string, receipts []timeline.Receipt, object bool) error {
 	list := make([]string, len(receipts))
 	for i, r := range receipts {

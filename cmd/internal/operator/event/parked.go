@@ -21,14 +21,14 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// parkedStatuses lists the statuses of the events with a parked run.
+// parkedStatuses lists the receipt statuses of events with a parked run.
 var parkedStatuses = []string{string(receipt.Dead), string(receipt.NeedsReview)}
 
 // checkParked refuses a decision that the parked run does not accept, according to the receipt.
 func checkParked(ctx context.Context, d *decide.Decision, r *timeline.Receipt) (*decide.Change, error) {
 	switch s := situationOf(d.Operator, r); s {
 	case parked:
-	case stuck: // the run accepts decisions again if a repaired worker has replaced the old one
+	case stuck: // if a repaired worker has replaced the old one, the run accepts decisions again
 		run, err := describe(ctx, d, r.WorkflowID)
 		if err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func checkParked(ctx context.Context, d *decide.Decision, r *timeline.Receipt) (
 		return err
 	}
 	c.Refused = func(ctx context.Context) {
-		if late != "" { // wake the run: it ends once it notices that another run completed its effects
+		if late != "" { // wake the run, so that it notices that another run has completed its effects, and ends
 			_ = d.Operator.Temporal.SignalWorkflow(ctx, r.WorkflowID, "", activities.SignalSettled, nil)
 		}
 	}
@@ -92,11 +92,11 @@ func inputOfUpdate(d *decide.Decision, r *timeline.Receipt) workflows.DecisionIn
 }
 
 // decideTimeout is the timeout of the update. A parked run accepts it within milliseconds. decideTimeout is shorter
-// than the database timeout of a command, so that the error names the right cause.
+// than a command's timeout for the database, so that the error names the right cause.
 const decideTimeout = 20 * time.Second
 
-// The run marks its receipt as parked shortly before it accepts decisions. A run that is not ready yet is therefore
-// tried again, every beginPoll for at most beginWithin.
+// The run marks its receipt as parked shortly before it accepts decisions. If a run is not ready yet, the update is
+// therefore repeated every beginPoll, for at most beginWithin.
 const (
 	beginPoll   = 200 * time.Millisecond
 	beginWithin = 5 * time.Second
@@ -127,7 +127,7 @@ func update(ctx context.Context, d *decide.Decision, r *timeline.Receipt) error 
 	asking, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	if d.Operator.Unstick != nil {
-		_ = d.Operator.Unstick(asking, r.WorkflowID) // a failure only costs the update a second attempt
+		_ = d.Operator.Unstick(asking, r.WorkflowID) // if this fails, the update only needs a second attempt
 	}
 	err := send(asking, d, r)
 	until := time.Now().Add(beginWithin)
@@ -178,7 +178,7 @@ func send(ctx context.Context, d *decide.Decision, r *timeline.Receipt) error {
 	return handle.Get(ctx, nil)
 }
 
-// messageOf returns the message with which a run rejects a decision.
+// messageOf returns the message with which a run rejected a decision.
 func messageOf(err error) string {
 	if refused, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return refused.Message()
@@ -186,7 +186,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// notParked reports whether the run rejected the update because it waits for no decision.
+// notParked reports whether the run rejected the update because the run waits for no decision.
 func notParked(err error) bool {
 	refused, ok := errors.AsType[*temporal.ApplicationError](err)
 	return ok && refused.Type() == workflows.ErrTypeNotParked
@@ -198,8 +198,8 @@ func stillParked(ctx context.Context, o *decide.Operator, r *timeline.Receipt) b
 	return err == nil && now.Status == r.Status && now.Reason == r.Reason
 }
 
-// cameSecond refuses a decision if another decision reached the run first. If the receipt is still parked, the outcome
-// is unknown, and the error asks the caller to repeat the request.
+// cameSecond refuses a decision if another decision has reached the run first. If the receipt is still parked, the
+// outcome is unknown, and the error asks the caller to repeat the request.
 func cameSecond(ctx context.Context, d *decide.Decision, r *timeline.Receipt) error {
 	if !stillParked(ctx, d.Operator, r) {
 		return came(ctx, d, r, receipt.ErrMoved)

@@ -26,7 +26,7 @@ Without ID, --status processed and other filters select many events. --dry-run l
 kind and their amounts.`,
 }
 
-// releaseRule runs an event again with the effects that were withheld.
+// releaseRule runs an event again, this time with the effects that were withheld.
 var releaseRule = decide.Rule[*timeline.Receipt, *Result]{
 	Find: find, Act: act,
 	Forecast: func(ctx context.Context, d *decide.Decision, r *timeline.Receipt, p *decide.Preview) error {

@@ -31,14 +31,15 @@ workflow ID and uses the current code. Effects that are done, skipped or compens
 failing workflow task is ended first. The dispatcher of a running ingress starts the new run within seconds.`,
 }
 
-// stuckAfter is the number of failed workflow task attempts after which a run counts as stuck. A worker restart causes
-// fewer.
+// stuckAfter is the number of failed workflow task attempts after which a run counts as stuck. Restarting a worker
+// causes fewer failures.
 const stuckAfter = 3
 
 // checkReplay requests another run of an event after its run has ended. The new run has the same workflow ID and uses
-// the current code. The receipt must be processed, compensated, ignored by a run, or its run terminated. A parked
-// receipt is allowed if Temporal reports that its run has ended or that its workflow task keeps failing. Starting the
-// new run terminates such a run. It is no error if Temporal has no record of the last run.
+// the current code. The receipt must be processed, compensated or ignored by a run, or its run must be terminated. A
+// parked receipt is also accepted if Temporal reports that its run has ended or that its workflow task keeps failing.
+// In that case, starting the new run terminates the old run. It is no error if Temporal has no record of the last
+// run.
 //
 // The new run uses the same ledger: effects that are done, skipped or compensated are not repeated. A failed effect is
 // tried again, and an uncertain effect parks the run.
@@ -49,7 +50,7 @@ func checkReplay(ctx context.Context, d *decide.Decision, r *timeline.Receipt) (
 	return rerun(ctx, d, r, false)
 }
 
-// rerun is [checkReplay]. release is set if the new run also executes the withheld effects.
+// rerun implements [checkReplay] and [Release]. release is set if the new run also executes the withheld effects.
 func rerun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, release bool) (*decide.Change, error) {
 	s := situationOf(d.Operator, r)
 	waits := fmt.Sprintf("is %s, and its run waits for a decision", statusOf(r))
@@ -81,7 +82,8 @@ func rerun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, release
 		case s == parked:
 			return nil, refuseEvent(d, r, "%s", waits)
 		default:
-			// The run was reset in Temporal, or its worker was repaired. The receipt will show that shortly.
+			// A person has reset the run in Temporal, or the run's worker was repaired. The receipt will show this
+			// state shortly.
 			return nil, &decide.RefusedError{
 				Target: d.Target, Verb: d.Verb, Why: "has a run in Temporal that is still running (" + workflowID + ")",
 				Try: []decide.Choice{{Command: []string{"pawl", "events", "show", d.Target},
@@ -98,7 +100,7 @@ func rerun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, release
 }
 
 // lastRun returns the workflow ID for a replay, and the ID of the last run with this workflow ID, or "" if no run is
-// recorded. It uses the workflow ID of a scheduled action only if the run of the action has not finished.
+// recorded. The workflow ID belongs to a scheduled action only if the action's run has not finished.
 func lastRun(ctx context.Context, o *decide.Operator, r *timeline.Receipt) (workflowID, runID string, err error) {
 	e, err := timeline.Show(ctx, o.DB, r.ID)
 	if err != nil {

@@ -37,7 +37,7 @@ func ShowBody(ctx context.Context, o *decide.Operator, id string) (*Body, error)
 	return showBody(ctx, o, id)
 }
 
-// showBody is [ShowBody] without a request to a worker.
+// showBody is [ShowBody] without the use of a worker.
 func showBody(ctx context.Context, o *decide.Operator, id string) (*Body, error) {
 	r, err := Find(ctx, o.DB, id)
 	if err != nil {
@@ -48,11 +48,11 @@ func showBody(ctx context.Context, o *decide.Operator, id string) (*Body, error)
 		return nil, err
 	}
 	b.Header = mask.Headers(b.Header)
-	b.Bytes, _ = mask.Payload(b.Bytes) // nil if it is neither JSON nor a form
+	b.Bytes, _ = mask.Payload(b.Bytes) // Bytes is nil if the payload is neither JSON nor a form
 	return b, nil
 }
 
-// ShowBodyCall is the call of [ShowBody].
+// ShowBodyCall is the call by which a console executes [ShowBody] on a worker.
 var ShowBodyCall = decide.NewCall("show_body", pageWithin, func(ctx context.Context, o *decide.Operator,
 	id string) (*Body, error) {
 	return showBody(ctx, o, id)

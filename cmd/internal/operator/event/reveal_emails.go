@@ -12,17 +12,17 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// masked replaces text in a letter that identifies a customer or opens a page of the customer.
+// masked replaces text in an e-mail that identifies a customer or links to a page of the customer.
 const masked = "(masked)"
 
-// PreviewedLetter is a letter of an event as it would be sent now, with the forecast of its effect.
+// PreviewedLetter is an e-mail of an event with its current content, and the forecast of its effect.
 type PreviewedLetter struct {
 	EventID string `json:"event_id"`
 	workflows.PreviewedEffect
 }
 
-// ShowLetters returns the letters that a new run of the event would write, including letters that were sent already. It
-// uses the current data of the customer. Addresses and the paths of linked pages are masked. Letters of scheduled
+// ShowLetters returns the e-mails that a new run of the event would write, including e-mails that were already sent.
+// It uses the current data of the customer. Addresses and the paths of linked pages are masked. E-mails of scheduled
 // actions are not included. The error comes from [Find].
 func ShowLetters(ctx context.Context, o *decide.Operator, id string) ([]PreviewedLetter, error) {
 	r, err := Find(ctx, o.DB, id)
@@ -41,7 +41,7 @@ func ShowLetters(ctx context.Context, o *decide.Operator, id string) ([]Previewe
 	return found, err
 }
 
-// lettersOf previews a new run of an event, and returns its letters.
+// lettersOf previews a new run of an event and returns its e-mails.
 func lettersOf(ctx context.Context, o *decide.Operator, r *timeline.Receipt) ([]PreviewedLetter, error) {
 	outlook, done, err := o.Outlook(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func lettersOf(ctx context.Context, o *decide.Operator, r *timeline.Receipt) ([]
 	return found, nil
 }
 
-// revealLettersRule returns the complete letters of an event, after it has written the audit record.
+// revealLettersRule returns the complete e-mails of an event, after it has written the audit record.
 var revealLettersRule = decide.Rule[*timeline.Receipt, []PreviewedLetter]{
 	Find: find,
 	Check: func(_ context.Context, _ *decide.Decision, r *timeline.Receipt) (*decide.Change, error) {

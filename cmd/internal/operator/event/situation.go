@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// situation is the state of a receipt as far as it determines which verbs are possible.
+// situation is the part of a receipt's state that determines which verbs are possible.
 type situation int
 
 const (
@@ -24,8 +24,8 @@ const (
 	stuck                          // the workflow task of the run keeps failing
 	closed                         // the run has ended
 	ignored                        // ignored without a run
-	notEntitled                    // ignored because the source may not send events of this mode or account
-	noDestination                  // ignored, and a run would have no effect
+	notEntitled                    // ignored, because the source may not send events of this mode or account
+	noDestination                  // ignored; a run would have no effect
 )
 
 func situationOf(o *decide.Operator, r *timeline.Receipt) situation {
@@ -58,7 +58,7 @@ func situationOf(o *decide.Operator, r *timeline.Receipt) situation {
 	return parked
 }
 
-// words explains why a verb is refused. wanted names the state that the verb needs.
+// words explains why a verb is refused in the situation. wanted describes the state that the verb requires.
 func (s situation) words(r *timeline.Receipt, wanted string) string {
 	says := map[situation]string{
 		waiting: "its run has not started yet", working: "its run is in progress",
@@ -78,7 +78,7 @@ func statusOf(r *timeline.Receipt) string {
 	return r.Status + " (" + r.ReasonCode + ")"
 }
 
-// askedBeforeRun reports whether a receipt needs a decision and none of its own runs has started.
+// askedBeforeRun reports whether a receipt needs a decision and no run of it has started yet.
 func askedBeforeRun(r *timeline.Receipt) bool {
 	if !waitsForPerson(*r) {
 		return false
@@ -86,7 +86,7 @@ func askedBeforeRun(r *timeline.Receipt) bool {
 	return r.WorkflowID == "" || r.ReasonCode == receipt.ForeignRun || r.ReasonCode == receipt.StartRefused
 }
 
-// waitsForPerson reports whether a receipt is parked.
+// waitsForPerson reports whether a receipt waits for the decision of a person.
 func waitsForPerson(r timeline.Receipt) bool {
 	return r.Status == string(receipt.NeedsReview) || r.Status == string(receipt.Dead)
 }

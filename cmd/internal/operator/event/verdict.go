@@ -70,7 +70,8 @@ func verdict(e *Evidence) string {
 	return strings.TrimRight(text, ".") + "."
 }
 
-// undelivered lists the types of the published events that a destination has not received, and the oldest time.
+// undelivered lists the types of the published events that a destination has not accepted, and the time of the oldest
+// event.
 func undelivered(list []timeline.Undelivered) string {
 	oldest := list[0]
 	types := make([]string, len(list))

@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A snapshot says what the account may use, to whom it is for. The workspace that is behind is due, and no other; an
-// account that was never granted anything is left out.
+// A snapshot reports what the account may use, to the destinations that the job names. Only workspaces that lack an
+// update are due. The job omits an account that was never granted anything.
 func TestJobWorker_Announce_ToldAndDue(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

@@ -14,8 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pending"
 )
 
-// Confirmed returns the job that waits for a second person under an ID: with the list and the arguments of the
-// first person.
+// Confirmed returns the pending job with the ID, including the list and the arguments of the first person.
 func Confirmed(ctx context.Context, db schema.Querier, id string) (*decide.NewJob, error) {
 	p, err := pending.GetWhole(ctx, db, id)
 	if errors.Is(err, schema.ErrNotFound) || err == nil && p.Verb != verbStart {
@@ -43,7 +42,7 @@ func Confirmed(ctx context.Context, db schema.Querier, id string) (*decide.NewJo
 func confirmed(ctx context.Context, d *decide.Decision, sent *decide.NewJob) (*decide.NewJob, string, error) {
 	j, err := Confirmed(ctx, d.Operator.DB, sent.Confirms)
 	if decide.IsFault(err, decide.Unknown) {
-		return sent, "job", nil // the request is repeated, or the check refuses it
+		return sent, "job", nil // the request is repeated, or the check will refuse it
 	}
 	return j, "job", err
 }

@@ -61,12 +61,12 @@ func get(ctx context.Context, o *decide.Operator, id string) (*job.Job, error) {
 	return j, err
 }
 
-// runCancelled is [decide.Args].Found if the run of a job cancels the job, because the run was cancelled in Temporal.
+// runCancelled is the [decide.Args].Found of a decision that cancels a job because its run was cancelled in Temporal.
 type runCancelled struct{}
 
-// ruleOf returns the rule that moves a job from one of the states to another one. The note of the job starts with
-// note, or stays empty. Pause and cancel let running items finish, and work without Temporal. Resume also starts the
-// run if Temporal never accepted it or if it was terminated.
+// ruleOf returns the rule that moves a job from one of the given states to another state. The note in the job starts
+// with the parameter note, and stays empty if note is empty. Pause and cancel let running items finish, and work
+// without Temporal. Resume also starts the run if Temporal never accepted it, or if it was terminated.
 func ruleOf(to job.State, note string, from ...job.State) decide.Rule[*job.Job, *job.Job] {
 	return decide.Rule[*job.Job, *job.Job]{
 		Find: func(ctx context.Context, d *decide.Decision) (*job.Job, string, error) {
@@ -87,7 +87,7 @@ func ruleOf(to job.State, note string, from ...job.State) decide.Rule[*job.Job, 
 					"remaining": j.Left()},
 				Do: func(ctx context.Context, tx pgx.Tx) error {
 					now, moved, err := job.MoveIn(ctx, tx, j.ID, to, text, from...)
-					if err == nil && !moved { // the job has finished since the check
+					if err == nil && !moved { // the job has finished after the check
 						err = refused(d, now)
 					}
 					return err
@@ -102,11 +102,12 @@ func ruleOf(to job.State, note string, from ...job.State) decide.Rule[*job.Job, 
 			_, stopped := d.Found.(runCancelled)
 			switch {
 			case to == job.Cancelled && !stopped:
-				// The signal wakes a paused run. A running run notices the change without a signal, so an error is
+				// The signal wakes up a paused run. A running run notices the change without a signal, so an error is
 				// ignored.
 				_ = run(ctx, d.Operator, j)
 			case to != job.Cancelled && j.State == job.Running:
-				err = run(ctx, d.Operator, j) // a repeated request starts the run if the first call failed before it
+				// if the first call failed before it started the run, a repeated request starts it
+				err = run(ctx, d.Operator, j)
 			}
 			return fmt.Sprintf("it is %s: %d done, %d refused, %d failed, %d left", j.State, j.Done, j.Refused,
 				j.Failed, j.Left()), j, err

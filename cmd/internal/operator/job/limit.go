@@ -7,11 +7,11 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 )
 
-// previewsAtOnce is how many previews of jobs a process computes at a time. Twelve concurrent previews slowed the
-// decisions of other people from 0.02 to 4.7 s.
+// previewsAtOnce is the maximum number of job previews that a process computes concurrently. Twelve concurrent
+// previews slowed the decisions of other people from 0.02 to 4.7 s.
 const previewsAtOnce = 2
 
-// jobPreviews limits the previews of jobs in this process, for all [decide.Operator] values together.
+// jobPreviews limits the job previews of this process, across all [decide.Operator] values.
 var jobPreviews previews
 
 // previews limits the previews of jobs. The zero value is ready for use.
@@ -21,10 +21,10 @@ type previews struct {
 	persons map[string]*turn
 }
 
-// turn limits a person to one running preview. The running preview holds busy.
+// turn limits a person to one preview at a time. The current preview locks busy.
 type turn struct {
 	busy chan struct{}
-	uses int // by previews that run or wait
+	uses int // the number of previews that run or wait
 }
 
 // enter waits until the person by has no running preview and fewer than previewsAtOnce previews run. The caller calls

@@ -7,7 +7,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 )
 
-// Two previews run at a time, and one of each person. The others wait, and leave no trace when they give up.
+// At most two previews run at a time, and at most one per person. The other previews wait; a preview whose caller
+// gives up releases its place.
 func TestPreviews_TwoAtATime_OneForEachPerson(t *testing.T) {
 	t.Parallel()
 	var p previews

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// mostPreviewed limits how many events of a job are previewed. The other events match the same filter.
+// mostPreviewed limits how many events of a job are previewed. The remaining events match the same filter.
 const mostPreviewed = 500
 
 // Preview describes the consequence of a bulk job. Computing it changes nothing.
@@ -19,28 +19,30 @@ type Preview struct {
 	decide.Chosen
 	// Previewed is the number of previewed events, the newest of the job.
 	Previewed int `json:"previewed"`
-	// Outcomes counts the previewed events by their final status. Refused counts the events that would refuse the verb.
+	// Outcomes counts the previewed events by their final status. Refused counts the events for which the verb would
+	// be refused.
 	Outcomes map[string]int `json:"outcomes"`
 	Refused  int            `json:"refused"`
 	// Refusals counts the refused events by reason.
 	Refusals map[string]int `json:"refusals"`
-	// Unknown counts the events that could not be previewed. Why is the reason for the first one.
+	// Unknown counts the events that could not be previewed. Why is the reason for the first of these events.
 	Unknown int    `json:"unknown,omitempty"`
 	Why     string `json:"unknown_reason,omitempty"`
-	// Counts and Sums are the totals of the same fields in [decide.Preview].
+	// Counts and Sums are the totals of the fields with these names in [decide.Preview].
 	Counts map[workflows.Will]int `json:"effects"`
 	// Kinds counts the effects that would run, by kind.
 	Kinds map[string]int `json:"kinds"`
 	Sums  []decide.Sum   `json:"sums"`
-	// FourEyes is set if the job needs two people. It states whether the first person has asked for it.
+	// FourEyes is set if the job needs two people. It also reports whether the first person has requested the job.
 	FourEyes string `json:"four_eyes,omitempty"`
 	// Pending is the job of the first person that you can confirm.
 	Pending *pending.Decision `json:"pending,omitempty"`
 }
 
 // PreviewAll describes the consequence of a job for its newest events and changes nothing. by is the person who would
-// create the job, or nil for the command line. A person without the right to the verb gets no preview, because each
-// event needs several queries. For the same reason a person has one preview at a time, and a process runs two.
+// create the job, or nil on the command line. A person without the right to the verb gets no preview, because the
+// preview of each event needs several queries. For the same reason, a person can compute one preview at a time, and a
+// process computes at most two.
 func PreviewAll(ctx context.Context, o *decide.Operator, by *decide.Person, j *decide.NewJob) (*Preview, error) {
 	verb, err := permitJob(o, by, j)
 	if err != nil {
@@ -61,7 +63,7 @@ func permitJob(o *decide.Operator, by *decide.Person, j *decide.NewJob) (*decide
 	return verb, err
 }
 
-// previewJob is [PreviewAll] without a request to a worker.
+// previewJob is [PreviewAll] without the use of a worker.
 func previewJob(ctx context.Context, o *decide.Operator, by *decide.Person, verb *decide.Verb,
 	j *decide.NewJob) (*Preview, error) {
 	leave, err := jobPreviews.enter(ctx, by)
@@ -106,7 +108,7 @@ type sentJob struct {
 	By  *decide.Person
 }
 
-// PreviewCall is the call of [PreviewAll].
+// PreviewCall is the call by which a console executes [PreviewAll] on a worker.
 var PreviewCall = decide.NewCall("preview_job", 0, func(ctx context.Context, o *decide.Operator, in sentJob) (*Preview,
 	error) {
 	if in.Job == nil || in.By == nil {

@@ -58,7 +58,7 @@ func Insert(ctx context.Context, d *decide.Decision, tx pgx.Tx, j job.Job, items
 	return err
 }
 
-// run starts the job's run. If the run exists, it signals that the job has changed.
+// run starts the run of the job. If the run exists, run signals to it that the job has changed.
 func run(ctx context.Context, o *decide.Operator, j *job.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, startJobWithin)
 	defer cancel()
@@ -82,8 +82,8 @@ func RunNew(ctx context.Context, o *decide.Operator, id string) (*job.Job, error
 	return j, err
 }
 
-// Sweep starts the runs of jobs that Temporal did not accept at first. It does not restart a run that was
-// terminated.
+// Sweep starts the runs of jobs that Temporal did not accept when the jobs were created. It does not restart a run
+// that was terminated.
 func Sweep(ctx context.Context, o *decide.Operator) error {
 	list, err := job.New(o.DB).Unstarted(ctx)
 	if err != nil {

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// jobStretch is the maximum duration of one activity. After that time, the run records the progress and starts the
-	// next activity.
+	// jobStretch is the maximum duration of one activity. After that time, the run records the progress and starts
+	// the next activity.
 	jobStretch = 30 * time.Second
-	// mostTaken is the number of items that are read at once. Between two reads, the worker checks whether the job is
-	// paused. One read contains at most the items of one second.
+	// mostTaken is the number of items that are read with one query. Between two queries, the worker checks whether
+	// the job is paused. One query returns at most as many items as the job processes in one second.
 	mostTaken = 50
-	// jobSideBySide is the maximum number of concurrent decisions of a job. Sequential decisions cannot reach the
-	// higher rates.
+	// jobSideBySide is the maximum number of concurrent decisions of a job. Sequential decisions would be too slow
+	// for the higher rates.
 	jobSideBySide = 8
 	// beat is the heartbeat interval. The heartbeat timeout is 20 s.
 	beat = 4 * time.Second
-	// itemTries is how often an item is tried if its outcome is unknown, for example after a timeout.
+	// itemTries is the maximum number of attempts for an item with an unknown outcome, for example after a timeout.
 	itemTries = 3
 )
 
-// Worker implements the activities of [jobs.Job]. Each item is decided like a single event. Its request ID
-// contains the IDs of the job and of the item, so that an item is not repeated if a worker dies.
+// Worker implements the activities of [jobs.Job]. Each item is decided as if it were a single decision. Its request
+// ID contains the IDs of the job and of the item, so that an item is not repeated if a worker dies.
 type Worker struct {
 	Jobs     *job.Store
 	Operator *decide.Operator
@@ -98,7 +98,7 @@ func Heartbeat(ctx context.Context) {
 	}
 }
 
-// takeAll processes the items at their pace and returns when each has a result.
+// takeAll processes the items at the rate of the job and returns when each item has a result.
 func (w *Worker) takeAll(ctx context.Context, j *job.Job, items []job.Item, pace *rate.Limiter) error {
 	// An item that was started gets its result even if the activity is cancelled.
 	lasting := context.WithoutCancel(ctx)
@@ -120,7 +120,7 @@ func (w *Worker) takeAll(ctx context.Context, j *job.Job, items []job.Item, pace
 func (w *Worker) take(ctx context.Context, j *job.Job, item job.Item) error {
 	result, note := job.Done, ""
 	says, err := w.DecideItem(ctx, j, item)
-	if j.Noun() != "event" { // no receipt shows the result
+	if j.Noun() != "event" { // only an event has a receipt that shows the result
 		note = says
 	}
 	why, refused := "", false
@@ -169,7 +169,7 @@ func requestOf(jobID, target string) string {
 	return jobID + "/" + hex.EncodeToString(sum[:16])
 }
 
-// refusal reports whether the error means that the verb does not apply to the target. why is the message.
+// refusal reports whether the error means that the verb cannot be applied to the target. why is the message.
 func refusal(err error) (why string, refused bool) {
 	if r, ok := errors.AsType[*decide.RefusedError](err); ok {
 		return r.Why, true

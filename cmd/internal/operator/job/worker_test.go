@@ -21,7 +21,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// told keeps what a run was told last.
+// told stores the last update that a run received.
 type told struct {
 	decide.Temporal
 	input *workflows.DecisionInput
@@ -36,7 +36,7 @@ func (t told) UpdateWorkflow(_ context.Context, options client.UpdateWorkflowOpt
 	return accepted{}, nil
 }
 
-// late begins to wait for a decision once it was asked long enough.
+// late simulates a run that accepts decisions only after several attempts.
 type late struct {
 	told
 	asked *int
@@ -50,7 +50,7 @@ func (l late) UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowO
 	return l.told.UpdateWorkflow(ctx, options)
 }
 
-// A job that says of many effects that they have happened tells each run where that can be seen.
+// If a job marks many effects as done, each run receives where the effect can be verified.
 func TestJobWorker_Done_TellsTheReference(t *testing.T) {
 	t.Parallel()
 	db, kept, item := jobOfOne(t)
@@ -65,7 +65,8 @@ func TestJobWorker_Done_TellsTheReference(t *testing.T) {
 	}
 }
 
-// A run whose receipt says parked and that is asked too soon is tried again, after others. Nothing is refused.
+// If a run's receipt is parked but the run is not ready yet, the job tries the item again after other items. The item
+// is not refused.
 func TestJobWorker_RunBeginsToWait_TriedAgain(t *testing.T) {
 	t.Parallel()
 	db, kept, item := jobOfOne(t)

@@ -22,13 +22,13 @@ import (
 //   - a word under a key such as type, status or currency; a date and time under a key such as created_at;
 //   - a number under a key such as amount, quantity or created; a numeric ID under the key id.
 //
-// Under a key that may hold personal data, a secret or free text (name, address, card, token, metadata, ...), at any
-// depth, it shows only the structure and Stripe's IDs.
+// Under a key that may contain personal data, a secret or free text (name, address, card, token, metadata, ...), at
+// any depth, only the structure and Stripe's IDs are visible.
 
 // Payload returns the payload as JSON with possible personal data masked, by the rule above. It returns an error if the
 // payload is neither JSON nor a form.
 func Payload(body []byte) ([]byte, error) {
-	if !json.Valid(body) { // not JSON, several values, or nested too deeply
+	if !json.Valid(body) { // not JSON, or several values, or too deeply nested
 		// The content type is not reliable, so a form is recognized by its syntax.
 		form, err := url.ParseQuery(string(body))
 		if err != nil || len(form) == 0 || bytes.IndexByte(body, '=') <= 0 || bytes.ContainsAny(body, " \r\n<{") {
@@ -50,7 +50,8 @@ type masker struct {
 	out bytes.Buffer
 }
 
-// value masks the next value. key is its key, and personal is set if an outer key may hold personal data.
+// value masks the next value. key is the key of the value, and personal is set if an outer key may contain personal
+// data.
 func (m *masker) value(key string, personal bool) {
 	personal = personal || slices.ContainsFunc(wordsOf(key),
 		func(w string) bool { return slices.Contains(personalWords, w) })
@@ -86,7 +87,7 @@ func (m *masker) nested(open json.Delim, key string, personal bool) {
 		if open == '{' {
 			under = m.next().(string)
 			shown := under
-			if !keyShape.MatchString(shown) { // a key that is data, for example an e-mail address
+			if !keyShape.MatchString(shown) { // the key itself is data, for example an e-mail address
 				shown = fmt.Sprintf("(%d characters)", utf8.RuneCountInString(shown))
 			}
 			m.write(shown)
@@ -98,12 +99,12 @@ func (m *masker) nested(open json.Delim, key string, personal bool) {
 }
 
 func (m *masker) next() json.Token {
-	token, _ := m.in.Token() // the JSON is valid
+	token, _ := m.in.Token() // the JSON was validated
 	return token
 }
 
 func (m *masker) write(s string) {
-	encoded, _ := json.Marshal(s) // a string always encodes
+	encoded, _ := json.Marshal(s) // encoding a string cannot fail
 	m.out.Write(encoded)
 }
 
@@ -130,7 +131,7 @@ var personalWords = strings.Fields(`
 	url urls uri link links href image avatar picture photo logo agent ua device
 	metadata meta properties attributes fields payload`)
 
-// wordKeys are the last parts of keys that have a constant of the provider as their value.
+// wordKeys are the last words of keys whose values are constants of the provider.
 var wordKeys = strings.Fields(`type types object status currency mode event events interval topic livemode method category kind`)
 
 // timeKeys and numberKeys are parts of keys with visible times and numbers.
@@ -153,7 +154,7 @@ func shownString(key, value string, personal bool) bool {
 		return true
 	case personal || len(words) == 0:
 		return false
-	case uuidShape.MatchString(value): // under a personal key it may be a token
+	case uuidShape.MatchString(value): // under a key for personal data, a UUID may be a token
 		return true
 	}
 	switch last := words[len(words)-1]; {
@@ -185,10 +186,10 @@ func wordsOf(key string) []string {
 	return strings.Fields(b.String())
 }
 
-// shownHeaders are the headers with visible values. Other headers show only the length of their values.
+// shownHeaders are the headers with visible values. Of other headers only the length of the values is visible.
 var shownHeaders = []string{"content-type", "content-encoding", "content-length", "date"}
 
-// Headers returns a copy of h in which the values of all other headers are replaced by their length.
+// Headers returns a copy of h in which the length of the value replaces the value of every other header.
 func Headers(h http.Header) http.Header {
 	masked := make(http.Header, len(h))
 	for name, values := range h {

@@ -12,13 +12,13 @@ import (
 func TestMask_WhatIsShown(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		// Shown: shape, IDs, words, times and amounts under their keys.
+		// Visible: structure, IDs, words, times and amounts under their keys.
 		`{"id":"evt_1Abc","type":"invoice.paid","livemode":true,"x":null,"created":1700000000}`: `{"id":"evt_1Abc","type":"invoice.paid","livemode":true,"x":null,"created":1700000000}`,
 		`{"currency":"usd","amount_paid":49900,"status":"paid","api_version":"2024-06-20"}`:     `{"currency":"usd","amount_paid":49900,"status":"paid","api_version":"2024-06-20"}`,
 		`{"lines":{"data":[{"price":{"id":"price_1"},"quantity":3}]},"subscription":"sub_9"}`:   `{"lines":{"data":[{"price":{"id":"price_1"},"quantity":3}]},"subscription":"sub_9"}`,
 		`{"created_at":"2026-11-22T08:00:00Z","updatedAt":"2026-11-22T08:00:00.123+01:00"}`:     `{"created_at":"2026-11-22T08:00:00Z","updatedAt":"2026-11-22T08:00:00.123+01:00"}`,
 		`{"uuid":"0190a1b2-0000-7000-8000-000000000001","id":12345678901234567890}`:             `{"uuid":"0190a1b2-0000-7000-8000-000000000001","id":12345678901234567890}`,
-		// Masked: what is not known to be none, and what is none's business whatever it looks like.
+		// Masked: values that may be personal data, and values under a key for personal data.
 		`{"customer_name":"Ada Lovelace","city":"London","note":"call"}`:                          `{"customer_name":"(12 characters)","city":"(6 characters)","note":"(4 characters)"}`,
 		`{"customer_email":"ada@example.com","whatever":"ada@example.com","type":"ada@x.com"}`:    `{"customer_email":"(15 characters)","whatever":"(15 characters)","type":"(9 characters)"}`,
 		`{"type":"Ada","status":"Ada Lovelace","id":"ada","object":"+4912345"}`:                   `{"type":"(3 characters)","status":"(12 characters)","id":"(3 characters)","object":"(8 characters)"}`,
@@ -29,7 +29,7 @@ func TestMask_WhatIsShown(t *testing.T) {
 		`{"description":"in_person meeting with ada","memo":"in_person"}`:                         `{"description":"(26 characters)","memo":"(9 characters)"}`,
 		`["ada",["b"],{"c":"é😀"}]`:                                                                `["(3 characters)",["(1 characters)"],{"c":"(2 characters)"}]`,
 		`"ada"`:                                                                                   `"(3 characters)"`,
-		// A form, and JSON in a string.
+		// A form, and JSON inside a string.
 		`From=%2B4912345&Body=hello&CallStatus=completed`: `{"Body":["(5 characters)"],"CallStatus":["completed"],"From":["(8 characters)"]}`,
 		`payload=%7B%22a%22%3A1%7D`:                       `{"payload":["(7 characters)"]}`,
 	} {
@@ -66,7 +66,7 @@ func TestMask_OfNoKnownForm_NothingIsShown(t *testing.T) {
 	}
 }
 
-// What a fuzzer puts into a payload beside what may be shown is never seen again.
+// The fuzzer puts a text into a payload beside visible values; the masked payload must not contain it.
 func FuzzMask(f *testing.F) {
 	for _, seed := range []string{"Ada Lovelace", "ada@example.com", "+49 123", "1815-12-10", "cus", "\"", "\\u0000"} {
 		f.Add("note", seed)
@@ -76,7 +76,7 @@ func FuzzMask(f *testing.F) {
 		if strings.Contains(key, "Canary") {
 			t.Skip("the key itself would be found")
 		}
-		value = "Canary " + value // which is no ID, word or time
+		value = "Canary " + value // so that it is no ID, word or time
 		body, err := json.Marshal(map[string]any{key: value, "deep": []any{map[string]any{key: value}}})
 		if err != nil {
 			t.Skip("no JSON can hold it")

@@ -23,7 +23,7 @@ import (
 // AssignResult is the assigned money.
 type AssignResult struct {
 	billing.Money
-	// AssignedTo is the account that has it now.
+	// AssignedTo is the account that owns the money now.
 	AssignedTo string `json:"assigned_to"`
 }
 
@@ -89,7 +89,8 @@ var assignRule = decide.Rule[billing.Money, *AssignResult]{
 	},
 }
 
-// unseen returns a warning if pawl knows nothing of the account in the mode: a mistyped name becomes a new account.
+// unseen returns a warning if pawl has no data of the account in the mode, because a mistyped name would create a new
+// account.
 func unseen(ctx context.Context, db *pgxpool.Pool, mode, id string) (string, error) {
 	last, err := billing.Scope{Mode: mode, Account: id}.LastFact(ctx, db)
 	if err != nil || last != nil {
@@ -103,7 +104,7 @@ func unseen(ctx context.Context, db *pgxpool.Pool, mode, id string) (string, err
 	return warning + "Check the name: an assignment cannot be moved to another account.", err
 }
 
-// assign returns the fact of the decision. It refuses the decision if the money has an account.
+// assign returns the fact of the decision. It refuses the decision if the money already belongs to an account.
 func assign(ctx context.Context, d *decide.Decision, m billing.Money) (fact.Fact, error) {
 	if why := stripe.Unusable(d.Account, 200); why != "" || strings.TrimSpace(d.Account) == "" {
 		return fact.Fact{}, d.Refuse("needs an account: --account ID, the ID of the customer in your application")

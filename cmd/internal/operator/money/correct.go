@@ -33,7 +33,7 @@ within seconds. To keep the entry as it is, close the task with pawl tasks close
 the reason.`,
 }
 
-// correctRule books the difference if an entry and the facts disagree. A scheduled action books the difference.
+// correctRule books the difference between an entry and the facts. A scheduled action books the difference.
 // [VerbCloseTask] is the alternative decision, which keeps the entry as it is.
 var correctRule = decide.Rule[account.Task, *task.Result]{
 	Find: func(ctx context.Context, d *decide.Decision) (account.Task, string, error) {
@@ -89,7 +89,7 @@ var correctRule = decide.Rule[account.Task, *task.Result]{
 	},
 }
 
-// answered refuses a decision about an object without an open task.
+// answered refuses a decision about an object that has no open task.
 func answered(d *decide.Decision, err error) error {
 	if errors.Is(err, billing.ErrNoQuestion) {
 		return d.Refuse("has no open task: its entry agrees with the facts, or a person has closed the task")

@@ -28,8 +28,8 @@ of a subscription change. Entries stay as they are: if the payment was reversed,
 pawl tasks list --kind correction lists the withheld orders. The audit trail contains your name and the reason.`,
 }
 
-// regrantRule grants a withheld order again. The decision is a fact, and a scheduled action brings the workspace of the
-// account to its target.
+// regrantRule grants a withheld order again. The decision is stored as a fact, and a scheduled action brings the
+// workspace of the account to its target.
 var regrantRule = decide.Rule[billing.Order, *billing.Order]{
 	Find: func(ctx context.Context, d *decide.Decision) (billing.Order, string, error) {
 		found, err := billing.Orders(ctx, d.Operator.DB, d.Mode, d.Target)

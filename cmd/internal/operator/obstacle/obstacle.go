@@ -1,5 +1,5 @@
-// Package obstacle explains why an account has no access, or less than it paid for: cause, amount and next step in one
-// sentence. It decides nothing; [account.Show] finds the causes.
+// Package obstacle explains in one sentence why an account has no access, or less access than it paid for: the cause,
+// the amount and the next step. [account.Show] finds the causes.
 package obstacle
 
 import (
@@ -71,7 +71,8 @@ func parked(o account.Obstacle, word func(string) string) (message, command stri
 		"events show " + word(o.Object)
 }
 
-// failure describes the effect that stops an event, with the name of its sink. It returns "" if no effect does.
+// failure describes the effect that blocks an event, and names the effect's sink. It returns "" if no effect blocks
+// the event.
 func failure(o account.Obstacle) string {
 	if o.Effect == "" {
 		return ""
@@ -96,7 +97,7 @@ func amount(o account.Obstacle) string {
 	return money.Format(*o.Amount, o.Currency)
 }
 
-// paid returns the paid amount as a clause. It returns "" without an amount.
+// paid returns the paid amount as a clause. If there is no amount, paid returns "".
 func paid(o account.Obstacle) string {
 	if o.Amount == nil {
 		return ""
@@ -104,7 +105,7 @@ func paid(o account.Obstacle) string {
 	return ", " + amount(o) + " paid"
 }
 
-// about returns the amount in brackets. It returns "" without an amount.
+// about returns the amount in brackets. If there is no amount, about returns "".
 func about(o account.Obstacle) string {
 	if o.Amount == nil {
 		return ""

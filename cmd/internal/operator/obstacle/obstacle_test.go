@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// subscribed inserts a subscription of account acme with more of its state.
+// subscribed inserts a subscription of account acme with additional fields.
 func subscribed(status, state string) string {
 	return `insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_1', 'acme', '` + status + `', '{"ID":"sub_1","Status":"` + status + `"` + state + `}')`
 }
@@ -33,7 +33,7 @@ const (
 	sinkDown    = `insert into breakers (sink, open, since, reason, probe_at) values ('workspaces:live', true, '2026-11-02', 'w.test answered 503', now())`
 )
 
-// Each cause has a sentence with the amount and the next step. An account without a cause has none.
+// Each cause produces a sentence with the amount and the next step. An account without a cause has no such sentence.
 func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

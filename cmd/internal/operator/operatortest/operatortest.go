@@ -1,4 +1,4 @@
-// Package operatortest gives tests of a console the worker that executes its requests.
+// Package operatortest starts, for tests of a console, the worker that executes the console's requests.
 package operatortest
 
 import (
@@ -26,7 +26,7 @@ func Serve(t testing.TB, worker *decide.Operator) {
 	})
 }
 
-// Console returns the operator of a console over a database.
+// Console returns the operator of a console that uses a database.
 func Console(db *pgxpool.Pool) *decide.Operator {
 	return &decide.Operator{Verbs: operator.Verbs, DB: db, Audit: audit.New(db, slog.New(slog.DiscardHandler)),
 		Remote: true}

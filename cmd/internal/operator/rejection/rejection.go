@@ -56,7 +56,7 @@ func Show(ctx context.Context, o *decide.Operator, id string) (*Shown, error) {
 
 // revealed returns a rejected request without the values of signatures and secrets in its headers.
 func revealed(o *decide.Operator, r rejection.Rejection) *Shown {
-	query, _ := url.ParseQuery(r.Query) // values may be tokens, and an invalid query is not shown
+	query, _ := url.ParseQuery(r.Query) // values may be tokens, and invalid parts of the query are omitted
 	return &Shown{r, slices.Sorted(maps.Keys(query)), mask.Redacted(r.Header, o.Signatures), true, r.Body}
 }
 

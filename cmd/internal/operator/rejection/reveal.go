@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// Reveal shows a complete rejected request. Its result is a [*Shown]. The embedded request includes the signatures, for
-// a person who verifies it again.
+// Reveal shows a complete rejected request. Its result is a [*Shown]. Its embedded request includes the signatures,
+// so that a person can verify it again.
 var Reveal = decide.Verb{
 	Name: "reveal-rejection", Target: "ID", Needs: role.RightReveal, Rule: revealRule,
 	Short: "Show a complete refused request",

@@ -27,11 +27,11 @@ type Change struct {
 	Rate float64
 	// later is set if a job activates the rules. The decision then only creates the job.
 	later bool
-	// askedBy is the first person, if two people decide about the switch.
+	// askedBy is the first person, if two people decide about the change.
 	askedBy string
 }
 
-// foldBegins is the maximum duration of the computation of an account. A computation that started before the diff may
+// foldBegins is the maximum duration for which an account is computed. A computation that started before the diff may
 // still use the old rules.
 const foldBegins = 10 * time.Minute
 
@@ -42,7 +42,8 @@ var Apply = decide.Verb{Name: "apply-rules", Judges: true, Command: "rules apply
 affected accounts. pawl rules show lists the hashes. pawl rules diff --hash HASH shows the accounts.`}
 
 // applyRule activates rules and creates the job that recomputes the affected accounts, in one transaction. The ID of
-// the job is the request ID. The job includes the accounts that were computed by the old rules since the diff.
+// the job is the request ID. The job also recomputes the accounts that were computed with the old rules after the
+// diff.
 var applyRule = decide.Rule[*Change, *job.Job]{
 	Find: findChange,
 	Check: func(_ context.Context, d *decide.Decision, s *Change) (*decide.Change, error) {
@@ -57,7 +58,7 @@ var applyRule = decide.Rule[*Change, *job.Job]{
 		}
 		return &decide.Change{
 			Target: s.To, Judges: true,
-			// The affected accounts are not part of the state, because they change all the time.
+			// The affected accounts are not part of the state, because they change constantly.
 			State:  []any{s.Active, s.To},
 			Before: map[string]any{"rules": s.Active},
 			After:  map[string]any{"rules": s.To, "settings": s.Settings, "counts": s.Counts},
@@ -95,8 +96,9 @@ var applyRule = decide.Rule[*Change, *job.Job]{
 	},
 }
 
-// findChange returns the change that a command has shown, or the change to the rules with the hash. A decision by
-// hash creates a job, because only a worker may write billing rules. The item of the job compares and activates them.
+// findChange returns the change that a command has shown, or the change to the rules with the given hash. A decision
+// by hash creates a job, because only a worker has the permission to write billing rules. The item of the job
+// compares and activates them.
 func findChange(ctx context.Context, d *decide.Decision) (*Change, string, error) {
 	s := &Change{Rate: rulesRate}
 	switch shown, is := d.Found.(*Change); {

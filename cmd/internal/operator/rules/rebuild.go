@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
-// CheckRows computes the rows of an account from its facts by the active rules, and returns the differences to the
-// stored rows. It uses p if no rules are active. It returns an error if the account does not exist.
+// CheckRows computes the rows of an account from its facts with the active rules, and returns the differences from
+// the stored rows. If no rules are active, it uses p. It returns an error if the account does not exist.
 func CheckRows(ctx context.Context, pool *pgxpool.Pool, of billing.Scope, p fact.Policy,
 	told rebuild.Progress) (found []rebuild.Difference, err error) {
 	if of != (billing.Scope{}) {
@@ -41,7 +41,7 @@ type Drift struct {
 
 // RebuildResult is the result of a rebuild.
 type RebuildResult struct {
-	// Folded counts the objects that were folded and written.
+	// Folded counts the objects that were recomputed and written.
 	Folded int `json:"computed"`
 }
 
@@ -51,7 +51,7 @@ var Rebuild = decide.Verb{
 	Short: "Recompute the rows of an account from its facts",
 }
 
-// rebuildRule overwrites the rows of an account with the result of its facts. [CheckRows] returns the [*Drift].
+// rebuildRule overwrites the rows of an account with the rows that its facts imply. [CheckRows] returns the [*Drift].
 var rebuildRule = decide.Rule[*Drift, *RebuildResult]{
 	Find: decide.Shown(func(drift *Drift) string { return "rebuild/" + account.ItemTarget(drift.Scope) }),
 	Check: func(_ context.Context, _ *decide.Decision, drift *Drift) (*decide.Change, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// foresee previews a recomputation with a new connection that has the settings of the pool.
+// foresee previews a recomputation on a new connection with the settings of the pool.
 func foresee(ctx context.Context, pool *pgxpool.Pool, r rebuild.Request, told rebuild.Progress) (rebuild.Forecast,
 	error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
@@ -26,16 +26,16 @@ func foresee(ctx context.Context, pool *pgxpool.Pool, r rebuild.Request, told re
 	return rebuild.Check(ctx, conn, r, told)
 }
 
-// Reach lists the accounts that change if they are computed with other rules or facts.
+// Reach lists the accounts that change if other rules or other facts apply.
 type Reach struct {
-	// Counts counts the accounts by kind of change.
+	// Counts is the number of accounts by kind of change.
 	Counts   map[rebuild.Change]int `json:"counts"`
 	Accounts []rebuild.Impact       `json:"accounts"`
 }
 
 func newReach() Reach { return Reach{map[rebuild.Change]int{}, []rebuild.Impact{}} }
 
-// foresee adds the impacts of a recomputation.
+// foresee adds the effects of a recomputation on the accounts.
 func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, with rebuild.Request, told rebuild.Progress) error {
 	is, err := foresee(ctx, pool, with, told)
 	r.Accounts = append(r.Accounts, is.Impacts...)
@@ -45,8 +45,8 @@ func (r *Reach) foresee(ctx context.Context, pool *pgxpool.Pool, with rebuild.Re
 	return err
 }
 
-// makeJob creates the job in tx that recomputes the accounts that change, and the accounts in others. The ID of the job
-// is the request ID. makeJob creates no job if there is no account.
+// makeJob creates, in tx, the job that recomputes the accounts that change and the accounts in others. The ID of the
+// job is the request ID. makeJob creates no job if there are no accounts.
 func (r *Reach) makeJob(ctx context.Context, tx pgx.Tx, d *decide.Decision, cause billing.Cause,
 	filter map[string]string,
 	rate float64, others []billing.Scope) error {
@@ -61,13 +61,13 @@ func (r *Reach) makeJob(ctx context.Context, tx pgx.Tx, d *decide.Decision, caus
 	return job.MakeIn(ctx, tx, made, account.Items(others))
 }
 
-// Recompute recomputes an account with the active billing rules. It decides the items of a job.
+// Recompute recomputes an account with the active billing rules. It decides one item of a bulk job.
 var Recompute = decide.Verb{
 	Name: job.Recompute, Target: "MODE/ACCOUNT", Rule: recomputeRule, Short: "Recompute an account from its facts",
 }
 
-// recomputeRule recomputes an account with the active billing rules and the newest facts of each event. It decides the
-// items of a job; the filter of the job names the cause.
+// recomputeRule recomputes an account with the active billing rules and the newest facts of each event. It decides
+// one item of a bulk job; the filter of the job identifies the cause.
 var recomputeRule = decide.Rule[billing.Scope, *RebuildResult]{
 	Find: account.FindScope,
 	Check: func(ctx context.Context, d *decide.Decision, of billing.Scope) (*decide.Change, error) {

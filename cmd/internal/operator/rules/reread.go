@@ -22,13 +22,13 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 )
 
-// Reread lists the changes if stored payloads are parsed again. The rows are compared at one instant.
+// Reread lists the changes that parsing the stored payloads again would cause. The rows are compared at one instant.
 type Reread struct {
 	At time.Time `json:"compared_at"`
 	// Reader is the version of the parser.
 	Reader int `json:"reader"`
-	// Read counts the events with parsed payloads. Gone, Thin and Unreadable list the other events: the payload was
-	// deleted, contains no object, or cannot be parsed. Their facts stay.
+	// Read counts the events with parsed payloads. Gone, Thin and Unreadable list the other events: their payload was
+	// deleted, contains no object, or cannot be parsed. Their facts do not change.
 	Read       int      `json:"read"`
 	Gone       []string `json:"missing"`
 	Thin       []string `json:"thin"`
@@ -105,7 +105,8 @@ func (r *Reread) read(k rebuild.Payload) error {
 		ReceiptID: k.ID,
 	})
 	hash := sha256.Sum256(k.Body)
-	if err != nil || !bytes.Equal(hash[:], k.BodyHash) { // a changed hash: not the payload that was received
+	// the hash differs, so this is not the payload that pawl received
+	if err != nil || !bytes.Equal(hash[:], k.BodyHash) {
 		r.Unreadable = append(r.Unreadable, k.EventID)
 		return nil
 	}
@@ -121,7 +122,7 @@ func (r *Reread) read(k rebuild.Payload) error {
 	return nil
 }
 
-// foresee adds the changes to the rows.
+// foresee adds the resulting changes to the rows.
 func (r *Reread) foresee(ctx context.Context, pool *pgxpool.Pool, p fact.Policy, told rebuild.Progress) error {
 	for _, f := range r.found.Facts {
 		r.Facts = append(r.Facts, RereadFact{
@@ -152,8 +153,8 @@ var ApplyReading = decide.Verb{
 	Short: "Activate the facts of another parser version",
 }
 
-// applyReadingRule appends the facts of a reading and creates the job that recomputes the affected accounts, in one
-// transaction. The request ID is the ID of the reading and of the job.
+// applyReadingRule appends the newly parsed facts and creates the job that recomputes the affected accounts, in one
+// transaction. The request ID is also the ID of the parsed facts and of the job.
 var applyReadingRule = decide.Rule[*RereadDecision, *job.Job]{
 	Find: decide.Shown(func(*RereadDecision) string { return "reading" }),
 	Check: func(_ context.Context, d *decide.Decision, r *RereadDecision) (*decide.Change, error) {
@@ -179,7 +180,7 @@ var applyReadingRule = decide.Rule[*RereadDecision, *job.Job]{
 	},
 }
 
-// apply appends the reading and creates the job in tx.
+// apply appends the parsed facts and creates the job in tx.
 func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *decide.Decision) error {
 	r.found.ID = d.Request
 	about, err := r.found.AppendIn(ctx, tx, d.Who, d.Why)

@@ -31,8 +31,8 @@ type Diff struct {
 	to fact.Policy
 }
 
-// Compare compares the rules with the hash with the active rules, see [rebuild.Request]. If hash is empty, it
-// compares own. It changes nothing.
+// Compare compares the rules with the given hash with the active rules; see [rebuild.Request]. If hash is empty, it
+// compares the rules in own. It changes nothing.
 func Compare(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, hash string,
 	told rebuild.Progress) (*Diff, error) {
 	to, err := billing.WithLinks(ctx, pool, own)
@@ -53,8 +53,7 @@ func (d *Diff) Propose(ctx context.Context, pool *pgxpool.Pool, by string) error
 	return err
 }
 
-// CompareLink compares the active rules with the same rules plus a link from a connected account to one of our
-// accounts.
+// CompareLink compares the active rules with the same rules plus a link from a connected account to an account.
 func CompareLink(ctx context.Context, pool *pgxpool.Pool, own fact.Policy, of fact.Connected, account string,
 	told rebuild.Progress) (*Diff, error) {
 	switch ours, mapped := own.Accounts[of]; {

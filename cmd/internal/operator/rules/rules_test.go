@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// A connected account is linked only in a mode whose source has a table of them, and only where the configuration does
-// not map it.
+// A connected account can be linked only in a mode whose source has a table of connected accounts, and only if the
+// configuration does not map it.
 func TestDiffLink_NoTableOrMapped_Refused(t *testing.T) {
 	t.Parallel()
 	own := fact.Policy{Linked: []string{"live"}, Accounts: map[fact.Connected]string{{Mode: "live", ID: "acct_9"}: "acme"}}

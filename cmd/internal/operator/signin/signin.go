@@ -19,7 +19,7 @@ const (
 	ByOIDC     = "oidc"
 )
 
-// ErrNobody means that the secret belongs to no session, or that the session has expired.
+// ErrNobody means that no session has the secret, or that the session has expired.
 var ErrNobody = errors.New("no person is signed in")
 
 // Verified describes how a console has verified a person.
@@ -30,8 +30,8 @@ type Verified struct {
 	Credential string
 }
 
-// Begin creates a session with the given maximum duration and returns its secret. It refuses a name that the audit
-// trail could confuse with another kind of name.
+// Begin creates a session with the given maximum duration and returns its secret. It refuses a name that could be
+// confused with another kind of name in the audit trail.
 func Begin(ctx context.Context, db schema.DB, p decide.Person, by Verified, lasts time.Duration) (secret string,
 	err error) {
 	if err := decide.CheckName(p.Name); err != nil {
@@ -48,7 +48,8 @@ func Begin(ctx context.Context, db schema.DB, p decide.Person, by Verified, last
 		Roles: roles, Via: by.Via, Credential: by.Credential}, lasts)
 }
 
-// Find returns the person of a session, and how the name was verified. The error is [ErrNobody] without a session.
+// Find returns the person of a session, and how the name was verified. The error is [ErrNobody] if there is no
+// session.
 func Find(ctx context.Context, db schema.DB, secret string) (p *decide.Person, by Verified, err error) {
 	found, err := session.New(db).Find(ctx, secret)
 	if errors.Is(err, schema.ErrNotFound) {

@@ -18,14 +18,14 @@ import (
 // PauseResult lists the targets that were paused or resumed.
 type PauseResult struct {
 	Kind string `json:"kind"`
-	// Names lists the targets that changed. A sink that is configured per mode has two.
+	// Names lists the targets that changed. A sink that is configured per mode has two names.
 	Names  []string `json:"names"`
 	Paused bool     `json:"paused"`
 	// Waiting counts the waiting runs of a sink, or the waiting events of a source.
 	Waiting int `json:"waiting"`
 }
 
-// The help texts of pausing a sink or a source.
+// The help texts for pausing a sink or a source.
 const (
 	PauseReason = "the reason, for the audit trail and the lists of paused work (required)"
 
@@ -56,9 +56,9 @@ type paused struct {
 	names []string
 }
 
-// PauseRule returns the rule that pauses or resumes a sink or a source. The effects of a paused sink wait. They use up
-// neither their attempts nor their retry time. A paused source still accepts and stores deliveries, but their runs do
-// not start.
+// PauseRule returns the rule that pauses or resumes a sink or a source. The effects of a paused sink wait. The wait
+// uses up neither their attempts nor their retry time. A paused source still accepts and stores deliveries, but their
+// runs do not start.
 func PauseRule(place string, begins bool) decide.Rule[paused, *PauseResult] {
 	return decide.Rule[paused, *PauseResult]{
 		Find: func(ctx context.Context, d *decide.Decision) (p paused, _ string, err error) {
@@ -89,7 +89,7 @@ func PauseRule(place string, begins bool) decide.Rule[paused, *PauseResult] {
 	}
 }
 
-// Change pauses or resumes the targets that are not paused or resumed already.
+// Change pauses or resumes the targets whose state differs.
 func (p paused) change(ctx context.Context, d *decide.Decision, begins bool) (*decide.Change, error) {
 	now, err := pause.Now(ctx, d.Operator.DB)
 	if err != nil {
@@ -144,8 +144,8 @@ func (p paused) waiting(ctx context.Context, db *pgxpool.Pool, names []string) (
 	return fmt.Sprintf("%d %ss wait", n, unit), n, err
 }
 
-// Find sets the names of the target. A sink that is configured per mode has two names. A pause can be ended after its
-// target was removed from the configuration.
+// Find returns the names of the target. A sink that is configured per mode has two names. A target that was removed
+// from the configuration can still be resumed.
 func (p *paused) find(ctx context.Context, d *decide.Decision, begins bool) error {
 	name, places := d.Target, d.Operator.Places[p.place]
 	if p.place == decide.Source {

@@ -8,14 +8,14 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 )
 
-// Backfill stores the events of a [*GapReport], which is its Found and its result.
+// Backfill stores the events of a [*GapReport], which is both its Found and its result.
 var Backfill = decide.Verb{
 	Name: "backfill", Target: "SOURCE", Rule: backfillRule,
 	Short: "Store the events that a provider sent and pawl missed",
 }
 
-// backfillRule files the missing events of a [*GapReport] like a delivery. If the provider delivers one of these events
-// later, that delivery is a duplicate. The dispatcher of a running ingress starts the runs of the events.
+// backfillRule stores the missing events of a [*GapReport] as a delivery would. If the provider delivers one of these
+// events later, that delivery is a duplicate. The dispatcher of a running ingress starts the runs of the events.
 var backfillRule = decide.Rule[*GapReport, *GapReport]{
 	Find: decide.Shown(func(report *GapReport) string { return "gaps/" + report.Source }),
 	Check: func(_ context.Context, _ *decide.Decision, report *GapReport) (*decide.Change, error) {
@@ -46,5 +46,5 @@ var backfillRule = decide.Rule[*GapReport, *GapReport]{
 	},
 }
 
-// filedAtOnce is the number of events in one transaction.
+// filedAtOnce is the number of events per transaction.
 const filedAtOnce = 50

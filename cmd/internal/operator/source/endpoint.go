@@ -22,9 +22,9 @@ import (
 type EndpointWatch struct {
 	API    *stripe.Client
 	Source string
-	// URL is the URL of the endpoint. It is empty if the configuration does not contain it.
+	// URL is the URL of the endpoint. It is empty if the configuration contains no URL.
 	URL string
-	// Thin is set if the source's endpoint sends thin events. Stripe lists it as an event destination.
+	// Thin is set if the source's endpoint sends thin events. Stripe lists such an endpoint as an event destination.
 	Thin bool
 	// Mode is the mode of the source. Empty means both modes.
 	Mode string
@@ -40,7 +40,7 @@ const (
 	everyType = "*"
 )
 
-// findings contains at most one finding of each kind.
+// findings collects the findings, at most one of each kind.
 type findings []endpoint.Finding
 
 func (f *findings) add(kind endpoint.Kind, format string, args ...any) {
@@ -52,7 +52,7 @@ func (f *findings) add(kind endpoint.Kind, format string, args ...any) {
 	*f = append(*f, endpoint.Finding{Kind: kind, Says: says})
 }
 
-// about adds the subject to the finding of the kind.
+// about adds a subject to the finding of the kind.
 func (f findings) about(kind endpoint.Kind, subject string) {
 	i := slices.IndexFunc(f, func(a endpoint.Finding) bool { return a.Kind == kind })
 	if of := &f[i]; of.About == "" {
@@ -62,7 +62,7 @@ func (f findings) about(kind endpoint.Kind, subject string) {
 	}
 }
 
-// Find reads the endpoints from the provider and returns the faults of the source's endpoint.
+// Find reads the endpoints from the provider and returns the problems of the source's endpoint.
 func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 	var found findings
 	list, what := w.API.Endpoints, "webhook endpoints"
@@ -106,8 +106,8 @@ func (w *EndpointWatch) Find(ctx context.Context) ([]endpoint.Finding, error) {
 	return found, nil
 }
 
-// ours returns the source's endpoints by Connect application. The key is empty for endpoints of the account itself. If
-// it is uncertain whether these are the endpoints of the source, which describes how they were chosen.
+// ours returns the source's endpoints by Connect application. The key is empty for endpoints of the Stripe account
+// itself. If it is uncertain whether these endpoints belong to the source, which describes how they were chosen.
 func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.WebhookEndpoint, which string) {
 	is := func(e api.WebhookEndpoint) bool {
 		return strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(w.URL, "/")
@@ -138,7 +138,7 @@ func (w *EndpointWatch) ours(all []api.WebhookEndpoint) (ours map[string][]api.W
 	return ours, which
 }
 
-// versions adds a finding for each endpoint with an API version that no reader was tested with.
+// versions adds a finding for each endpoint with an API version that no parser was tested with.
 func (w *EndpointWatch) versions(ctx context.Context, on []api.WebhookEndpoint, which string,
 	found *findings) (err error) {
 	for _, e := range on {
@@ -185,7 +185,8 @@ func (w *EndpointWatch) types(on []api.WebhookEndpoint, which string, found *fin
 }
 
 // BackfillCommand returns the command that finds the events that were not delivered while the endpoint was disabled.
-// The period starts three days earlier, because Stripe stops the pending retries of a disabled endpoint.
+// The period starts three days before the endpoint was disabled, because Stripe then also stopped its pending
+// retries.
 func BackfillCommand(e endpoint.Endpoint) string {
 	if e.OffSince == nil {
 		return "doctor"

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/endpoint"
 )
 
-// wantFindings compares the findings of a watch of the Stripe API at server with the wanted lines.
+// wantFindings compares a watch's findings about the Stripe API at server with the expected lines.
 func wantFindings(t *testing.T, server *httptest.Server, w source.EndpointWatch, want string) {
 	t.Helper()
 	api, err := stripe.NewClient("rk_live_1", server.URL, server.Client())
@@ -32,8 +32,8 @@ func wantFindings(t *testing.T, server *httptest.Server, w source.EndpointWatch,
 	}
 }
 
-// Each fault of an endpoint is found by its kind, and none where all is as the source wants it: an older endpoint beside
-// the one in use, say, or types that two of them share.
+// Each kind of problem produces its finding. An endpoint with the expected settings produces none, even if an older
+// endpoint exists beside it, or two endpoints send the same types.
 func TestEndpointWatch_FindsEachKind(t *testing.T) {
 	t.Parallel()
 	type document = map[string]any
@@ -84,7 +84,7 @@ func TestEndpointWatch_FindsEachKind(t *testing.T) {
 	}
 }
 
-// The endpoint of thin events is an event destination. Stripe lists the other forms and destinations beside it.
+// The endpoint of thin events is an event destination. Stripe lists event destinations of other kinds beside it.
 func TestEndpointWatch_ThinEvents_Destination(t *testing.T) {
 	t.Parallel()
 	type document = map[string]any
@@ -128,7 +128,7 @@ func TestEndpointWatch_ThinEvents_Destination(t *testing.T) {
 	}
 }
 
-// The search for what an endpoint has missed begins with the deliveries that Stripe was still trying.
+// The period of the search includes the deliveries that Stripe was still retrying.
 func TestBackfill_FromThreeDaysBefore(t *testing.T) {
 	t.Parallel()
 	at := func(day int) *time.Time { d := time.Date(2026, 11, day, 8, 0, 0, 0, time.UTC); return &d }

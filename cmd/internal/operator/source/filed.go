@@ -12,7 +12,7 @@ type Receipt struct {
 	Duplicate bool           `json:"duplicate"`
 }
 
-// Filed returns the receipts of the events of a delivery.
+// Filed returns the receipts for the events of a delivery.
 func Filed(d receipt.Delivery, outcomes []receipt.Outcome) []Receipt {
 	receipts := make([]Receipt, len(outcomes))
 	for i, o := range outcomes {

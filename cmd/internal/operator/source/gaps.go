@@ -18,8 +18,8 @@ type EventLister interface {
 	ThinEvents(ctx context.Context, q stripe.ThinQuery) (page []stripe.Event, next string, err error)
 }
 
-// Gaps finds the events that the provider sent to a source and that pawl never received. Types, Thin and Told are
-// optional.
+// Gaps finds the events that the provider sent to a source and that pawl never received. The fields Types, Thin and
+// Told are optional.
 //
 // Stripe creates a snapshot event and a thin event for the same change, with different IDs. If any source has received
 // one of the two, the event is not missing.
@@ -28,12 +28,12 @@ type Gaps struct {
 	Source string
 	// Thin is set if the source's endpoint sends thin events.
 	Thin bool
-	// Connected returns the connected accounts. Their events are listed in addition to the events of the account
-	// itself.
+	// Connected returns the connected accounts. Their events are listed in addition to the events of the Stripe
+	// account itself.
 	Connected func(context.Context) ([]string, error)
 	// Types lists the event types that the source wants. Empty means all types.
 	Types []string
-	// Filed converts a listed event into a delivery of the source.
+	// Filed converts a listed event into a delivery to the source.
 	Filed func(body []byte, account string, at time.Time) receipt.Delivery
 	Held  func(context.Context, []receipt.Key) ([]bool, error)
 	// Told, if set, receives the number of listed events after each page.
@@ -58,12 +58,12 @@ type Gap struct {
 	delivery receipt.Delivery
 }
 
-// GapReport lists the missing events and the receipts of the filed events.
+// GapReport lists the missing events and the receipts of the events that were stored.
 type GapReport struct {
 	Source string `json:"source"`
-	// From and To are the period of the search. KeptSince is set if the requested period started before the provider's
-	// retention period. More is set if the search stopped at the maximum number of events; the older part was not
-	// searched.
+	// From and To are the period of the search. KeptSince is set if the requested period started before the
+	// provider's retention period. More is set if the search stopped at the maximum number of events, so that the
+	// older part of the period was not searched.
 	From      time.Time  `json:"since"`
 	To        time.Time  `json:"until"`
 	KeptSince *time.Time `json:"retention_start_at,omitempty"`
@@ -73,7 +73,7 @@ type GapReport struct {
 	Unwanted int `json:"unwanted"`
 	// Missing lists the events that were never received, oldest first.
 	Missing []Gap `json:"missing"`
-	// Filed lists the receipts of the filed events.
+	// Filed lists the receipts of the events that were stored.
 	Filed []Receipt `json:"filed"`
 }
 
@@ -163,7 +163,8 @@ func (g *Gaps) listThin(ctx context.Context, account string, report *GapReport) 
 	})
 }
 
-// thinOf maps the snapshot events of an account to their thin events. It is empty if the key may not read thin events.
+// thinOf maps the snapshot events of an account to their thin events. The map is empty if the API key may not read
+// thin events.
 func (g *Gaps) thinOf(ctx context.Context, account string, from time.Time) (thin map[string]string, err error) {
 	thin = map[string]string{}
 	err = g.eachThin(ctx, account, from, func(page []stripe.Event) (bool, error) {
@@ -227,7 +228,7 @@ func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string,
 	return err
 }
 
-// unheld returns the gaps without a receipt for the ID. An empty ID has no receipt.
+// unheld returns the gaps whose ID has no receipt. A gap with an empty ID has no receipt.
 func (g *Gaps) unheld(ctx context.Context, gaps []Gap, id func(Gap) string) (left []Gap, err error) {
 	keys := make([]receipt.Key, len(gaps))
 	for i, gap := range gaps {

@@ -42,11 +42,11 @@ type Schedule struct {
 	Log     *slog.Logger
 }
 
-// underway is how long a delivery may take. Younger events are not reported as missing.
+// underway is how long a delivery may take. Events younger than this are not reported as missing.
 const underway = 10 * time.Minute
 
-// FindGaps finds the events of the last days that were never received, and files them if in.File is set. It ignores the
-// last minutes, because those deliveries may still arrive.
+// FindGaps finds the events of the last days that pawl never received, and stores them if in.File is set. It ignores
+// the last minutes, because those deliveries may still arrive.
 func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r schedules.Result, err error) {
 	watched, able := s.Sources[in.Source]
 	if !able {
@@ -82,7 +82,8 @@ func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r sche
 		r.Says = fmt.Sprintf("%d events are missing %s: pawl events backfill %s lists them", n, between, in.Source)
 		return r, nil
 	}
-	// A retry of the activity finds only the events that the first attempt has not filed, so it is a new decision.
+	// If the activity is retried, it finds only the events that the first attempt has not stored, so the retry makes
+	// a new decision.
 	info := activity.GetInfo(ctx)
 	_, err = s.Operator.Decide(ctx, decide.Decision{
 		Verb: Backfill.Name, Target: in.Source, Who: decide.ByTheClock,

@@ -49,10 +49,10 @@ func closeItem(ctx context.Context, o *decide.Operator, d decide.Decision) (says
 	return answer.Says, nil
 }
 
-// noMoney lists the kinds of tasks that are not about money.
+// noMoney lists the kinds of tasks that do not involve money.
 var noMoney = []string{billing.TaskOnboarding, billing.TaskAhead, billing.TaskAlike}
 
-// judges reports whether the end of a task judges live money.
+// judges reports whether closing a task decides about live money.
 func judges(mode, kind string) bool { return mode == decide.Live && !slices.Contains(noMoney, kind) }
 
 // parse parses the target of a job's item that is a task.

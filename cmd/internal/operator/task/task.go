@@ -26,7 +26,7 @@ type Result struct {
 	TakenBy string `json:"taken_by,omitempty"`
 }
 
-// change is the change of a task. after is the task after the change.
+// change is the change of a task. after is the state of the task after the change.
 type change struct {
 	after  Result
 	judges bool
@@ -37,11 +37,11 @@ func resultOf(t *account.Task) Result {
 	return Result{t.Kind, t.Object, t.Mode, t.State, t.TakenBy}
 }
 
-// always returns a function that returns the text for every task.
+// always returns a function that returns the same text for every task.
 func always(text string) func(Result) string { return func(Result) string { return text } }
 
 // ruleOf returns the rule of a verb about the open task of an object. Kind and Mode are optional if the object has
-// one open task. outcome returns the change for the answer.
+// one open task. outcome returns the change that the answer makes.
 func ruleOf(outcome func(Result) string,
 	prepare func(*decide.Decision, *account.Task) (change, error)) decide.Rule[struct{}, *Result] {
 	return decide.Rule[struct{}, *Result]{
@@ -113,7 +113,7 @@ func none(d *decide.Decision) error {
 // Shown is an open or closed task with the actions of people.
 type Shown struct {
 	account.Task
-	// Actions lists who took, annotated or closed the task and why, newest first.
+	// Actions lists the actions of people about the task (take, note, close) with their reasons, newest first.
 	Actions []audit.Row `json:"actions"`
 }
 

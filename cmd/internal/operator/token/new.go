@@ -78,7 +78,7 @@ var newRule = decide.Rule[*newToken, *Result]{
 	},
 }
 
-// expiry parses the end of a token. nil means that the token does not expire.
+// expiry parses the end of a token. A nil time means that the token does not expire.
 func expiry(text string, now time.Time) (*time.Time, error) {
 	wrong := decide.Invalidf("expires: %.40q is not a time in the future: write 90d, 2027-01-31, 2027-01-31T12:00:00Z, or never", text)
 	if text == "never" {

@@ -81,7 +81,7 @@ func (t *Tokens) Person(ctx context.Context, text, address string) (*decide.Pers
 	}
 	minute := now.Unix() / 60
 	if last, _ := t.used.Swap(found.Name, minute); age < tokenFresh && last != minute {
-		_ = token.Used(ctx, t.db, found.Name) // a failure to record the use is no reason to reject the token
+		_ = token.Used(ctx, t.db, found.Name) // a valid token stays valid if its use cannot be recorded
 	}
 	return &decide.Person{Identity: decide.Identity{Issuer: decide.IssuerToken, Subject: found.Name},
 		Name:     "token:" + found.Name,
