@@ -43,7 +43,7 @@ func at(t *testing.T, p webhook.Provider, s webhook.Settings, change ...func(*in
 	}}, change...)...)
 }
 
-// send posts a request that p has signed.
+// send posts a request that p signs.
 func (b *bench) send(t *testing.T, p webhook.Provider, in webhook.SignInput) reply {
 	t.Helper()
 	if in.Secret == "" {
@@ -234,8 +234,8 @@ func TestAnswer_Exactly200(t *testing.T) {
 	}
 }
 
-// If the source's template signs the ID, equal bytes under another ID are another event, because a sender that only
-// signals a change sends the same text each time. With an unsigned ID they may be a replay.
+// If the source's template signs the ID, equal bytes under another ID are another event: a sender that only signals a
+// change sends the same text each time. If the ID is unsigned, equal bytes under another ID may be a replay.
 func TestDeliver_ConfiguredSender_IDSignedOrNot(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -263,7 +263,7 @@ func TestDeliver_ConfiguredSender_IDSignedOrNot(t *testing.T) {
 	}
 }
 
-// A sender that requires one status as success gets it, for a new event and for a duplicate.
+// A sender that accepts only one status as success gets this status, for a new event and for a duplicate.
 func TestAnswer_Acknowledge_OfTheSource(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]int{"200": http.StatusOK, "204": http.StatusNoContent} {

@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A delivery with many events is one transaction with one receipt each. If the provider retries it divided differently,
-// each item is a duplicate.
+// A delivery with many events is one transaction with one receipt each. If the provider retries the events in
+// deliveries of other sizes, each event is still a duplicate.
 func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 	t.Parallel()
 	keys, err := sendgrid.Provider.Sample.NewKeys()
@@ -71,9 +71,10 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 				transactions                 int
 			}{
 				{[]int{1, 2, 3, 4, 5}, http.StatusAccepted, 5, 0, 1},
-				{[]int{4, 5, 6}, http.StatusAccepted, 6, 2, 2}, // divided differently, with one more
+				// a retry in a delivery of another size, with one more event
+				{[]int{4, 5, 6}, http.StatusAccepted, 6, 2, 2},
 				{[]int{1}, http.StatusOK, 6, 3, 2},
-				{[]int{7, 7, 8}, http.StatusAccepted, 8, 4, 3}, // one item twice in a batch
+				{[]int{7, 7, 8}, http.StatusAccepted, 8, 4, 3}, // one event occurs twice in a delivery
 			} {
 				if got := send(step.items...); got.status != step.status {
 					t.Errorf("%v: got %d %s, want %d", step.items, got.status, got.body, step.status)
@@ -98,8 +99,8 @@ func TestBatch_RecutBatches_DedupePerItem(t *testing.T) {
 	}
 }
 
-// A batch that is too large for one transaction is accepted within the server's real deadlines. A batch larger than any
-// provider sends is stored whole and parked. The provider need not repeat either.
+// A batch that is too large for one transaction is accepted within the server's real deadlines. A delivery with more
+// events than any provider sends is stored as one event and parked.
 func TestBatch_Huge_TakenOrParked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -90,7 +90,7 @@ func (b *reader) read() error {
 // grow returns buf with room for another stride, up to most bytes.
 func (b *reader) grow(buf []byte, most int64) ([]byte, error) {
 	if b.share == nil {
-		// A region of the announced length occupies no memory yet: each page occupies memory when it is first written.
+		// A mapped region occupies no memory yet: each page occupies memory when it is first written.
 		region, err := newRegion(most)
 		if err != nil {
 			return buf, shedBody

@@ -24,7 +24,8 @@ func TestBody_ComesOn_EarnsTime(t *testing.T) {
 		c.Limits.Read = 300 * time.Millisecond
 		s.BodyLimit = 8 << 20
 	})
-	body := fmt.Sprintf(`{"id":"e1","pad":"%s"}`, strings.Repeat("x", 5<<20)) // worth 20 s
+	// the received bytes extend the deadline by 20 s
+	body := fmt.Sprintf(`{"id":"e1","pad":"%s"}`, strings.Repeat("x", 5<<20))
 	head := "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n\r\n%s"
 	comesOn := b.dial(t, fmt.Sprintf(head, sign([]byte(body)), len(body), body[:len(body)-1]))
 	creeps := b.dial(t, fmt.Sprintf(head, sign([]byte(body)), len(body), body[:10]))
@@ -87,8 +88,8 @@ func TestBody_EachSize_KeptWhole(t *testing.T) {
 	}
 }
 
-// The largest body of a provider is accepted. The time on two busy cores with the race detector is not comparable with
-// production.
+// The largest body of a provider is accepted. The test measures no time, because two busy cores with the race
+// detector are slower than production.
 func TestBody_Largest_Taken(t *testing.T) {
 	t.Parallel()
 	b := startWith(t, schematest.New(t), receipt.Options{Timeout: 2 * time.Minute}, ingress.Limits{Ack: 2 * time.Minute, Total: 2 * time.Minute}, func(_ *ingress.Config, s *ingress.Source) { s.BodyLimit = 25 << 20 })

@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/zendesk"
 )
 
-// forgedStream was not sent by Twilio; hashOf is the value of bodySHA256 for a body.
+// forgedStream is a body that Twilio did not send; hashOf returns the value of bodySHA256 for a body.
 const forgedStream = `[{"specversion":"1.0","id":"EZ9","type":"forged","time":"2026-03-01T12:00:00Z"}]`
 
 func hashOf(body string) string {
@@ -31,8 +31,8 @@ func hashOf(body string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// An attacker with an authentic delivery sends it again and changes everything that the signature does not cover, and
-// divides the covered bytes differently. The event has run, and does not run again.
+// An attacker with an authentic delivery sends it again, changes everything that the signature does not cover, and
+// shifts the boundaries between the signed fields. The event has already run, and must not run again.
 func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 	t.Parallel()
 	keys, err := sendgrid.Provider.Sample.NewKeys()
@@ -45,13 +45,13 @@ func TestDeliver_CapturedAndChanged_RunsOnce(t *testing.T) {
 		settings webhook.Settings
 		query    string
 		in       webhook.SignInput
-		// bothModes means that the event contains its mode.
+		// bothModes means that the event itself contains its mode.
 		bothModes bool
 		// again means that the captured delivery is a second attempt, signed a second later.
 		again bool
-		// change turns the captured delivery into the delivery that is sent after it.
+		// change turns the captured delivery into the delivery that the attacker sends.
 		change func(out *webhook.SignOutput)
-		// wants is the status of the answer; 0 means any.
+		// wants is the expected status of the answer; 0 means any.
 		wants int
 	}{
 		"gethook, without the header of its ID": {

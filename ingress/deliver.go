@@ -94,7 +94,7 @@ func (s *Server) deliver(c echo.Context) (err error) {
 // finish counts the request and turns a panic into a 503, because a provider may not retry a 500. It must be deferred.
 func (d *delivery) finish(err *error) {
 	if p := recover(); p != nil {
-		// The panic value may quote the body, so only its type is logged.
+		// The panic value may quote the body, so the log contains only the type of the value.
 		d.s.cfg.Log.Error("delivery panicked", "source", d.label.source, "error", fmt.Sprintf("%T", p), "stack",
 			string(debug.Stack()))
 		d.outcome, d.class = unfinished, "panic"

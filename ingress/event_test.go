@@ -21,20 +21,21 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// sender describes how the tests below send for a provider.
+// sender describes how these tests send in the name of a provider.
 type sender struct {
 	webhook.Provider
 	// account and eventType are the values in its events; object is the object of the events.
 	account, eventType, object string
 	// body returns an event of the sender; different notes result in different bytes about the same object.
 	body func(id, note string) string
-	// forgeries are other bodies under the same ID: of another fact, or bodies that cannot run.
+	// forgeries are other bodies under the same ID: bodies with another fact, or bodies that cannot run.
 	forgeries map[string]string
-	// modes and accounts report whether its events contain their mode and account.
+	// modes and accounts report whether the sender's events contain their mode and account.
 	modes, accounts bool
 }
 
-// Notes for bodies: the original event, and another rendering of it for a second endpoint of the provider.
+// Notes for bodies: the original event, and the form in which another endpoint of the provider receives the same
+// event.
 const (
 	original = "2026-03-01"
 	rendered = "2024-06-20"
@@ -74,7 +75,7 @@ var senders = map[string]sender{
 		body: func(id, note string) string { return fmt.Sprintf(`{"id":820,"note":%q,"of":%q}`, note, id) }},
 }
 
-// others returns bodies under the same ID by description.
+// others returns other bodies under the same ID, by description.
 func (s sender) others(notes ...string) map[string]func(id string) string {
 	others := map[string]func(string) string{}
 	for _, note := range notes {
@@ -122,8 +123,7 @@ func (s sender) send(t *testing.T, b *bench, source, id, body string) {
 	}
 }
 
-// toRun returns the received receipts with an event ID that begins with id, and the receipts that were handed to the
-// dispatcher.
+// toRun returns the received receipts whose event ID begins with id, and the receipts that the dispatcher got.
 func (b *bench) toRun(t *testing.T, id string) (run []receipt.Receipt, handed []receipt.Pending) {
 	t.Helper()
 	rows, err := b.pool.Query(t.Context(), `select id::text from receipts where status = 'received' and starts_with(event_id, $1)`, id)
@@ -155,8 +155,8 @@ func (b *bench) toRun(t *testing.T, id string) (run []receipt.Receipt, handed []
 	return run, handed
 }
 
-// The bytes that run were verified with a secret that is valid for the event, for any other deliveries under the same
-// ID at any time.
+// The bytes that run were verified with a secret that is valid for the event, whatever other deliveries arrive under
+// the same ID, before or after it.
 func TestDeliver_SameIDThroughASourceThatMayNotSayIt_EntitledBytesRun(t *testing.T) {
 	t.Parallel()
 	for name, s := range senders {
@@ -205,7 +205,7 @@ func TestDeliver_SameIDThroughASourceThatMayNotSayIt_EntitledBytesRun(t *testing
 						}
 						wg.Wait()
 						s.checkRuns(t, b, id, real)
-						// Another endpoint sends the event as well, and it does not run again.
+						// Another endpoint also sends the event, which must not run again.
 						again := real
 						if s.idSigned() {
 							again = s.body(id, rendered)
@@ -219,7 +219,7 @@ func TestDeliver_SameIDThroughASourceThatMayNotSayIt_EntitledBytesRun(t *testing
 	}
 }
 
-// checkRuns asserts that of the deliveries under id only the one to the source real runs, with all its own values.
+// checkRuns asserts that, of all deliveries under id, only the delivery to the source real runs, with its own values.
 func (s sender) checkRuns(t *testing.T, b *bench, id, want string) {
 	t.Helper()
 	run, handed := b.toRun(t, id)
@@ -269,13 +269,13 @@ func (s sender) checkRuns(t *testing.T, b *bench, id, want string) {
 	}
 }
 
-// Two sources are valid for an event. If they send it in two renderings, it is one event. If they contradict each
-// other, the second is parked. The result does not depend on the order or on concurrency.
+// Two sources are entitled to an event. If they send it in two forms, it is one event. If their deliveries contradict
+// each other, the second one is parked. The result does not depend on order or concurrency.
 func TestDeliver_SameIDThroughTwoEntitledSources_DuplicateOrCollision(t *testing.T) {
 	t.Parallel()
 	for name, s := range senders {
 		if !s.idSigned() {
-			continue // its bytes are part of its identity: other bytes are another event, see receipt.New
+			continue // the event's identity includes its bytes, so other bytes are another event; see receipt.New
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -286,7 +286,7 @@ func TestDeliver_SameIDThroughTwoEntitledSources_DuplicateOrCollision(t *testing
 				for _, atOnce := range []bool{false, true} {
 					id := strings.ReplaceAll(fmt.Sprintf("evt_%s_%t", what, atOnce), " ", "-")
 					var wg sync.WaitGroup
-					for range 3 { // attempts of each
+					for range 3 { // attempts per delivery
 						for source, body := range map[string]string{"real": s.body(id, original), "second": other(id)} {
 							send := func() { s.send(t, b, source, id, body) }
 							if atOnce {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// failing is a store whose inserts fail for f, panic for p, and commit for any other letter.
+// failing is a store whose inserts fail for the letter f, panic for p, and commit for any other letter.
 type failing struct {
 	ingress.Receipts
 	ends string
@@ -30,7 +30,7 @@ func (f *failing) Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Out
 	return f.Receipts.Insert(ctx, d)
 }
 
-// pawl's own failures are counted since the last accepted delivery. Rejections of unsigned requests do not count.
+// pawl counts its own failures since the last accepted delivery. Rejections of unsigned requests do not count.
 func TestTally_OwnFailures_CountedInARow(t *testing.T) {
 	t.Parallel()
 	for ends, want := range map[string]string{"ok": "", "fofp": "2", "ffo": "0", "fff": "3"} {
@@ -48,7 +48,7 @@ func TestTally_OwnFailures_CountedInARow(t *testing.T) {
 					t.Fatalf("got %d, want 401", got.status)
 				}
 			}
-			// As if another process had failed before, and its failures were recorded.
+			// Simulate another process that failed before and recorded its failures.
 			if ends == "ffo" {
 				begun := receipt.Answers{Failures: receipt.Failures{Source: "shop", Failures: 7, Since: time.Now(), Last: time.Now()}}
 				if err := b.store.CountAnswers(t.Context(), []receipt.Answers{begun}); err != nil {

@@ -21,8 +21,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// While rejections are diagnosed and stored, a flood of distinct forged signatures delays no valid delivery, causes a
-// few writes per second, and leaves a bounded number of rows. The test is not parallel, because it measures times.
+// The server diagnoses and stores rejections during a flood of distinct forged signatures. The flood delays no valid
+// delivery, causes a few writes per second, and leaves a limited number of rows. The test is not parallel, because it
+// measures times.
 func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	settings := webhook.Settings{Source: "shop", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: providerSecret}}}
 	verifier, err := stripe.Provider.New(settings)
@@ -45,7 +46,8 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	valid := func(id string) reply {
 		return b.send(t, stripe.Provider, webhook.SignInput{Body: fmt.Appendf(nil, `{"id":%q,"object":"event","type":"invoice.paid","livemode":true,"data":{"object":{"id":"in_1"}}}`, id)})
 	}
-	if got := valid("evt_before"); got.status != http.StatusAccepted { // also connects to the database
+	// this also opens the connection to the database
+	if got := valid("evt_before"); got.status != http.StatusAccepted {
 		t.Fatalf("before the flood: got %d, want 202", got.status)
 	}
 	begin := time.Now()
@@ -65,7 +67,7 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 		})
 	}
 	var took []time.Duration
-	// Long enough for a flood: a slow machine forges slowly.
+	// Last long enough for a flood: a slow machine forges slowly.
 	for i := 0; i < 20 || refused.Load() < 1000; i++ {
 		sent := time.Now()
 		if got := valid(fmt.Sprintf("evt_%d", i)); got.status != http.StatusAccepted {
@@ -76,7 +78,7 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	end()
 	wg.Wait()
 	lasted := time.Since(begin)
-	// The median, because other tests and their race detectors share the cores.
+	// Use the median, because other tests share the cores.
 	slices.Sort(took)
 	if median := took[len(took)/2]; median > time.Second {
 		t.Errorf("valid deliveries took %v, want a median under 1 s", took)
@@ -86,7 +88,7 @@ func TestFlood_ForgedSignatures_KeptWithinBounds(t *testing.T) {
 	if n := b.count(t, `select count(*) from rejections`); n == 0 || n > rejection.PerSource {
 		t.Errorf("%d rejections are kept of %d, want some and at most %d", n, refused.Load(), rejection.PerSource)
 	}
-	// At most one write per half second, the first, and the last ones.
+	// Allow one write per half second, plus the first and the last.
 	if n, most := b.count(t, `select count(distinct xmin::text) from rejections`), int(2*lasted.Seconds())+3; n > most {
 		t.Errorf("%d writes in %s, want at most %d", n, lasted, most)
 	}

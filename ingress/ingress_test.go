@@ -36,8 +36,8 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// hmacVerifier is a minimal scheme: hex HMAC-SHA256 of the body under "secret" in X-Sig. A body is one event or an
-// array of events; X-Id and X-Account are optional and not signed.
+// hmacVerifier implements a minimal scheme: the header X-Sig contains the hex HMAC-SHA256 of the body under the key
+// "secret". A body is one event or an array of events; X-Id and X-Account are optional and not signed.
 type hmacVerifier struct{}
 
 func sign(body []byte) string {
@@ -113,7 +113,7 @@ func setup(t testing.TB, change ...func(*ingress.Config, *ingress.Source)) *benc
 
 func start(t testing.TB, pool *pgxpool.Pool, change ...func(*ingress.Config, *ingress.Source)) *bench {
 	t.Helper()
-	// Many tests share two cores. The tests of deadlines pass ingress.Limits{}.
+	// The long timeout allows for many tests that share two cores. The tests of deadlines pass ingress.Limits{}.
 	return startWith(t, pool, receipt.Options{Timeout: 20 * time.Second}, ingress.Limits{Ack: 30 * time.Second}, change...)
 }
 
@@ -243,7 +243,7 @@ func TestDeliver_NewThenDuplicate(t *testing.T) {
 	}
 }
 
-// 200 deliveries of one event over two ingress servers with one database.
+// 200 deliveries of one event arrive at two ingress servers with one database.
 func TestDeliver_Storm_OneReceipt(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
@@ -323,7 +323,7 @@ func TestDeliver_BothSlashForms(t *testing.T) {
 	}
 }
 
-// unsized hides the length of a body, so that the client sends it in chunks.
+// unsized hides the length of a body, so that the HTTP client sends it in chunks.
 type unsized struct{ io.Reader }
 
 func TestDeliver_BodyLimit_CountedOnBytesRead(t *testing.T) {
@@ -380,7 +380,7 @@ func TestDeliver_Unreadable_KeptAndParked(t *testing.T) {
 	}
 }
 
-// Values that Postgres' text type or Temporal's IDs cannot contain never lose an event.
+// An event is stored even if it contains values that Postgres' text type or Temporal's IDs cannot contain.
 func TestDeliver_StrangeWords_Kept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -426,7 +426,7 @@ func TestDeliver_NotWanted_Ignored(t *testing.T) {
 	}
 }
 
-// After an operator adds a type and the provider sends the event again, it runs.
+// If an operator adds a type and the provider sends the event again, the event runs.
 func TestDeliver_NotWantedThenWanted_Runs(t *testing.T) {
 	t.Parallel()
 	var wanted atomic.Bool
@@ -449,7 +449,7 @@ func TestDeliver_NotWantedThenWanted_Runs(t *testing.T) {
 	}
 }
 
-// The same bytes under another ID are a replay, even if the first receipt was ignored and its bytes were not compared.
+// The same bytes under another ID are a suspected replay, even if the first receipt was ignored.
 func TestDeliver_IgnoredUnderAnotherID_SuspectedReplay(t *testing.T) {
 	t.Parallel()
 	var wanted atomic.Bool
@@ -475,7 +475,8 @@ func TestDeliver_IgnoredUnderAnotherID_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// Shopify does not sign the topic: an attacker with an unwanted event could send it with a wanted topic.
+// Shopify does not sign the topic, so an attacker with an event of an unwanted topic could send it under a wanted
+// topic.
 func TestDeliver_NotWantedThenCalledOtherwise_StaysIgnored(t *testing.T) {
 	t.Parallel()
 	v, err := shopify.Provider.New(webhook.Settings{Source: "shop", Secrets: []webhook.Secret{{Label: "main", Value: providerSecret}}})
@@ -531,7 +532,7 @@ func TestDeliver_UnsignedID_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// An unsigned ID may arrive with other authentic bytes: both events run, each under its own ID.
+// If an unsigned ID arrives with other authentic bytes, both events run, each under its own ID.
 func TestDeliver_UnsignedID_OtherBytes_BothRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
@@ -554,7 +555,7 @@ func TestDeliver_UnsignedID_OtherBytes_BothRun(t *testing.T) {
 	}
 }
 
-// A sender that includes the time of sending in the body sends other bytes with each attempt.
+// If a sender includes the time of sending in the body, each attempt has other bytes.
 func TestDeliver_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
@@ -634,7 +635,7 @@ func TestReadmit_SameIDAtTwoSources(t *testing.T) {
 	}
 }
 
-// The same bytes without the ID's header, or with other unsigned values, are no new event.
+// The same bytes without the ID's header, or with other unsigned values, are not a new event.
 func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
@@ -650,7 +651,7 @@ func TestDeliver_UnsignedIDLeftOut_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// Twilio signs parameters: an attacker with a form can encode it differently and omit the unsigned token.
+// Twilio signs only the parameters, so an attacker with a form can encode it differently and omit the unsigned token.
 func TestDeliver_SignedFormInAnotherSpelling_SuspectedReplay(t *testing.T) {
 	t.Parallel()
 	const endpoint, secret = "https://pawl.example/hooks/shop", "0123456789abcdef0123456789abcdef"
@@ -683,7 +684,8 @@ func TestDeliver_SignedFormInAnotherSpelling_SuspectedReplay(t *testing.T) {
 	}
 }
 
-// A provider that gives this event no ID repeats it unchanged: a duplicate, and no replay.
+// If a provider sends no ID for this event, it repeats the event unchanged: the repetition is a duplicate, and not a
+// suspected replay.
 func TestDeliver_NoID_RetryIsDuplicate(t *testing.T) {
 	t.Parallel()
 	for name, identity := range map[string]webhook.Identity{"never an ID": webhook.ByID, "an unsigned one elsewhere": webhook.ByBytes} {
@@ -746,7 +748,7 @@ func TestDeliver_Panic_503(t *testing.T) {
 	}
 }
 
-// unreachable is a verifier that cannot verify while away is set.
+// unreachable is a verifier that cannot verify while its field away is set.
 type unreachable struct {
 	hmacVerifier
 	away *atomic.Bool
@@ -759,7 +761,7 @@ func (u unreachable) Verify(r *webhook.Request) (webhook.Match, error) {
 	return u.hmacVerifier.Verify(r)
 }
 
-// A delivery that cannot be verified now is neither rejected nor accepted: the provider repeats it.
+// If a delivery cannot be verified at the moment, the answer is 503, and the provider repeats it.
 func TestDeliver_NotVerifiableNow_503(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
@@ -788,7 +790,7 @@ func TestDeliver_Limits(t *testing.T) {
 	now := time.Now()
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
-		c.Now = func() time.Time { return now } // no token is refilled
+		c.Now = func() time.Time { return now } // the clock stands still, so no token is refilled
 		c.Limits.PerAddress = throttle.Rate{PerSecond: 1, Burst: 2}
 		c.Limits.TrustedProxies = []netip.Prefix{loopback}
 		s.AllowFrom = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
@@ -798,9 +800,9 @@ func TestDeliver_Limits(t *testing.T) {
 		status    int
 	}{
 		{"203.0.113.1", 202},
-		{"198.51.100.7, 203.0.113.1", 202}, // the left address is set by the sender
+		{"198.51.100.7, 203.0.113.1", 202}, // the sender itself set the left address
 		{"203.0.113.1", 503},               // its third
-		{"203.0.113.2", 202},               // another address has its own tokens
+		{"203.0.113.2", 202},               // each address has its own tokens
 		{"203.0.113.1, 198.51.100.7", 403},
 		{"203.0.113.3:51820", 202}, // some proxies add the port, which differs for each connection
 		{"203.0.113.3:51821", 202},
@@ -820,7 +822,7 @@ func TestDeliver_Limits(t *testing.T) {
 	}
 }
 
-// The address of a link-local neighbor contains an interface name, which networks do not contain.
+// The remote address of a link-local neighbor contains an interface name, but networks in the configuration do not.
 func TestDeliver_LinkLocal_Allowed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) {
@@ -850,7 +852,7 @@ func (s *stuck) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, er
 	return nil, errors.New("no")
 }
 
-// forgetful is a store that fails to count the first rejections.
+// forgetful is a store that fails to record the first counts of rejections.
 type forgetful struct {
 	ingress.Receipts
 	failed chan struct{}
@@ -870,7 +872,7 @@ func (f *forgetful) CountSources(ctx context.Context, counts []receipt.SourceCou
 	return f.Receipts.CountSources(ctx, counts)
 }
 
-// A rejection is counted and logged once, even if the database is down first.
+// A rejection is counted and logged once, even if the database is down at first.
 func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -894,7 +896,7 @@ func TestTally_DatabaseAway_CountedAndToldOnce(t *testing.T) {
 	}
 }
 
-// The last counts are written even if a delivery is still in progress after the shutdown timeout.
+// The last counts are written even if a delivery is still in progress when the shutdown times out.
 func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	t.Parallel()
 	store := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
@@ -919,7 +921,7 @@ func TestShutdown_DeliveryOutlastsIt_CountsWritten(t *testing.T) {
 	}
 }
 
-// silent is a store whose database does not respond to counts.
+// silent is a store whose database does not respond to writes of counts.
 type silent struct {
 	ingress.Receipts
 	asked chan struct{}
@@ -935,7 +937,7 @@ func (s *silent) CountSources(ctx context.Context, counts []receipt.SourceCount)
 	return ctx.Err()
 }
 
-// A count without a response from the database does not block the end of a process.
+// If the database does not respond to a write of counts, the process still ends.
 func TestShutdown_CountNotAnswered_Ends(t *testing.T) {
 	t.Parallel()
 	store := &silent{asked: make(chan struct{})}
@@ -958,7 +960,7 @@ func TestShutdown_CountNotAnswered_Ends(t *testing.T) {
 	}
 }
 
-// A full server answers requests over its limit at once. Only requests in progress use a slot.
+// A full server rejects requests over its limit at once. Only requests in progress use a slot.
 func TestDeliver_Full_Sheds(t *testing.T) {
 	t.Parallel()
 	slow := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
@@ -987,7 +989,8 @@ func (away) Insert(context.Context, receipt.Delivery) ([]receipt.Outcome, error)
 	return nil, errors.New("the database is away")
 }
 
-// While the database is down, the log reports the number of failed deliveries periodically, and not each of them.
+// While the database is down, the log contains the number of failed deliveries at intervals, and not one line per
+// delivery.
 func TestDeliver_DatabaseAway_LogIsShort(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -1029,7 +1032,7 @@ func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 		})
 	}
 	var took []time.Duration
-	// Long enough for a flood: a slow machine forges slowly.
+	// Last long enough for a flood: a slow machine forges slowly.
 	for i := 0; i < 20 || forged.Load() < 1000; i++ {
 		begin := time.Now()
 		if got := b.post(t, fmt.Sprintf(`{"id":"e%d"}`, i)); got.status != http.StatusAccepted {
@@ -1039,7 +1042,7 @@ func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	// The median, because other tests and their race detectors share the cores.
+	// Use the median, because other tests share the cores.
 	slices.Sort(took)
 	if median := took[len(took)/2]; median > time.Second {
 		t.Errorf("valid deliveries took %v, want a median under 1 s", took)
@@ -1058,7 +1061,7 @@ func TestDeliver_FloodOfBadSignatures(t *testing.T) {
 	}
 }
 
-// discard is a client that discards the response.
+// discard is an HTTP client that discards the response.
 type discard struct{ h http.Header }
 
 func (d discard) Header() http.Header         { return d.h }
@@ -1075,8 +1078,8 @@ func TestNew_ReportsEveryFault(t *testing.T) {
 	}
 }
 
-// untilAccepted delivers events until one is accepted: with this server's real deadlines, a busy machine may reject the
-// first ones.
+// untilAccepted delivers events until the server accepts one: with the server's real deadlines, a busy machine may
+// reject the first events.
 func (b *bench) untilAccepted(t *testing.T, id string) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -1087,8 +1090,8 @@ func (b *bench) untilAccepted(t *testing.T, id string) {
 	}
 }
 
-// Postgres is stopped: 503 within a second and no 2xx. After it is back, deliveries continue without a restart. The
-// test is not parallel, because all tests share the server.
+// While Postgres is stopped, the server answers 503 within a second, and never 2xx. After Postgres has started again,
+// deliveries continue without a restart of the server. The test is not parallel, because all tests share the server.
 func TestDeliver_PostgresStopped(t *testing.T) {
 	server := schematest.Server(t)
 	config, err := pgxpool.ParseConfig(schematest.NewDSN(t))
@@ -1122,8 +1125,8 @@ func TestDeliver_PostgresStopped(t *testing.T) {
 	}
 }
 
-// A shop has two subscriptions for one topic with one URL: the second delivery is a duplicate. An order's next topic
-// with the same bytes is relayed and marked. A topic with a flow is parked.
+// If a shop has two subscriptions for one topic with one URL, the second delivery is a duplicate. If an order's next
+// topic arrives with the same bytes, it is relayed and marked. If that topic has a flow, the event is parked.
 func TestDeliver_Shopify_TwoSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := at(t, shopify.Provider, webhook.Settings{}, func(_ *ingress.Config, s *ingress.Source) {
@@ -1165,8 +1168,9 @@ func TestDeliver_Shopify_TwoSubscriptions(t *testing.T) {
 	}
 }
 
-// Each click on Shopify's test button sends the same sample order under new IDs: the later ones are duplicates, even of
-// a topic with a flow, and none is parked. A captured delivery that claims to be a test is a suspected replay.
+// Each click on Shopify's test button sends the same sample order under new IDs: the later deliveries are duplicates,
+// even if the topic has a flow, and none is parked. A captured delivery with the headers of a test is a suspected
+// replay.
 func TestDeliver_Shopify_TestNotificationRepeated_Duplicate(t *testing.T) {
 	t.Parallel()
 	b := at(t, shopify.Provider, webhook.Settings{}, func(_ *ingress.Config, s *ingress.Source) {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 )
 
-// A sender can invent types. All types without a flow share one label.
+// A sender can invent event types. The metrics therefore use one label for all types without a flow.
 func TestMetrics_TypesThatNobodyKnows_AreOne(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()

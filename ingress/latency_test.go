@@ -63,7 +63,7 @@ func (b *bench) deliverAndStay(t *testing.T, name string, n, atOnce int) (taken,
 	return ok.Load(), open.Load()
 }
 
-// Senders keep their connections open: this loses no delivery in progress.
+// Senders keep their connections open, and the server loses no delivery in progress.
 func TestSenders_ConnectionsLeftOpen_EachDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
@@ -76,7 +76,7 @@ func TestSenders_ConnectionsLeftOpen_EachDeliveryTaken(t *testing.T) {
 	}
 }
 
-// Connections that were kept open before all slots were taken are closed before a delivery in progress.
+// To free connections, the server closes idle connections before connections with a delivery in progress.
 func TestSenders_IdleBesideStalled_EachDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })
@@ -89,8 +89,8 @@ func TestSenders_IdleBesideStalled_EachDeliveryTaken(t *testing.T) {
 	}
 }
 
-// A captured delivery that is replayed on many connections, repeatedly, loses no delivery of others. The replays are
-// slow: they hold the slots all the time, and leave the CPU to the server.
+// An attacker replays a captured delivery repeatedly on many connections. The server still accepts all other
+// deliveries. The replays are slow, so they occupy the slots all the time but use little CPU.
 func TestSenders_Replays_EachDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections = 64 })

@@ -37,7 +37,7 @@ func (b *bench) dial(t *testing.T, text string) net.Conn {
 	return conn
 }
 
-// status returns the status of the answer on conn, or 0 if it was closed without an answer.
+// status returns the status of the answer on conn, or 0 if the server closed conn without an answer.
 func status(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -73,7 +73,7 @@ func TestLimits_SlowClients(t *testing.T) {
 	if got := status(t, chunked); got != http.StatusRequestTimeout {
 		t.Errorf("slow chunks: got %d, want 408", got)
 	}
-	// 100 Continue is the first response; the second one counts.
+	// The first response is 100 Continue, and the second one is the answer.
 	reader := bufio.NewReader(expecting)
 	for {
 		resp, err := http.ReadResponse(reader, nil)
@@ -100,7 +100,7 @@ func TestLimits_Bodies_ShedOverTheBudget(t *testing.T) {
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("over the budget: got %d, want 503 with Retry-After", got.status)
 	}
-	// The memory is released: many small bodies in sequence fit.
+	// The server releases the memory, so many small bodies in sequence fit.
 	for i := range 20 {
 		if got := b.post(t, fmt.Sprintf(`{"id":"s%d","pad":"%s"}`, i, strings.Repeat("x", 4_000))); got.status != http.StatusAccepted {
 			t.Fatalf("%d: got %d, want 202", i, got.status)
@@ -123,7 +123,7 @@ func TestLimits_Paths(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/hooks", "/hooks/", "//hooks/shop", "/hooks//shop", "/hooks/shop//", "/hooks/shop/x", "/hooks/../hooks/shop",
 		"/hooks/SHOP", "/hooks/shop;x", "/hooks/%00", "/hooks/unknown", "/Hooks/shop"} {
-		// Written as raw bytes, because a client would normalize the path.
+		// The test writes raw bytes, because an HTTP client would normalize the path.
 		conn := b.dial(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: evil.example\r\nX-Sig: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, sign([]byte(body)), len(body), body))
 		if got := status(t, conn); got != http.StatusNotFound {
 			t.Errorf("%s: got %d, want 404", path, got)
@@ -167,8 +167,8 @@ func TestLimits_RefusedUnread_AnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A chunked body has no length, so its excess is only detected while reading. The answer does not wait for the rest
-// either.
+// A chunked body has no length, so the server detects only while reading that it is too large. The answer does not
+// wait for the rest either.
 func TestLimits_ChunkedTooLarge_AnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
@@ -186,7 +186,8 @@ func TestLimits_ChunkedTooLarge_AnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A request with two lengths ends its connection, because a proxy may find another start of the next request.
+// The server closes a connection after a request with two lengths, because a proxy may disagree about the start of
+// the next request.
 func TestLimits_TwoLengths_ConnectionClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -206,7 +207,7 @@ func TestLimits_PerSource(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
-		c.Now = func() time.Time { return now } // no token is refilled
+		c.Now = func() time.Time { return now } // the clock stands still, so no token is refilled
 		c.Limits.PerSource = throttle.Rate{PerSecond: 1, Burst: 2}
 		c.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
@@ -233,7 +234,7 @@ func TestLimits_PerAddress_ForwardedNotBelieved(t *testing.T) {
 	}
 }
 
-// No content encoding is accepted, even if the header is wrong, and nothing is decompressed.
+// The server accepts no content encoding, even if the header does not match the body, and decompresses nothing.
 func TestLimits_ContentEncoding(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -249,7 +250,7 @@ func TestLimits_ContentEncoding(t *testing.T) {
 	}
 }
 
-// Too large headers are answered without being stored.
+// The server answers a request with too large headers without storing it.
 func TestLimits_Headers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -274,8 +275,9 @@ func TestLimits_Headers(t *testing.T) {
 	}
 }
 
-// A head with many short fields would need fifty times its size in memory, for as long as the client keeps the
-// connection open. It is answered before its end, for any packets; the lines of a body do not count.
+// A head with many short fields would occupy fifty times its size in memory, as long as the client keeps the
+// connection open. The server answers such a head before its end, however it is divided into packets. Lines of a body
+// do not count.
 func TestLimits_HeaderFields(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -288,7 +290,7 @@ func TestLimits_HeaderFields(t *testing.T) {
 	}
 	sent := 0
 	delivery := func(n int) string {
-		sent++ // a duplicate would end its connection
+		sent++ // each delivery is new, because the answer to a duplicate closes the connection
 		body := fmt.Sprintf(`{"id":"e%d"%s}`, sent, strings.Repeat("\n", 1000))
 		return fmt.Sprintf("POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n%s\r\n%s", sign([]byte(body)), len(body), fields(n-3), body)
 	}
@@ -298,13 +300,13 @@ func TestLimits_HeaderFields(t *testing.T) {
 		}
 	}
 	conn := b.dial(t, "POST /hooks/shop HTTP/1.1\r\n")
-	for i := range 70 { // most likely each in its own packet
+	for i := range 70 { // each part is most likely in its own packet
 		_, _ = fmt.Fprintf(conn, "X-%d: 1\r\n", i)
 	}
 	if got := status(t, conn); got != http.StatusRequestHeaderFieldsTooLarge && got != 0 {
 		t.Errorf("a head that has not ended: got %d, want 431 or the connection closed", got)
 	}
-	// The next request of a connection is limited as well.
+	// The limit also applies to the next request of a connection.
 	conn = b.dial(t, delivery(60))
 	reader := bufio.NewReader(conn)
 	for i, n := range []int{60, 64, 65} {
@@ -324,7 +326,7 @@ func TestLimits_HeaderFields(t *testing.T) {
 }
 
 // A client may send the next delivery without waiting for an answer, so that its head arrives together with the
-// previous body. Each delivery is accepted, and the limit of header fields applies to each head.
+// previous body. The server accepts each delivery, and applies the limit of header fields to each head.
 func TestLimits_HeaderFields_Pipelined(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -350,7 +352,7 @@ func TestLimits_HeaderFields_Pipelined(t *testing.T) {
 	}
 }
 
-// Requests that were rejected before their body was read are recorded as well, with the known values.
+// A request that is rejected before its body is read is recorded as well, with the values that are known.
 func TestLimits_RefusalsAreTold(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

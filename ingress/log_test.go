@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 )
 
-// The log has a line for each new event, one for all its duplicates, and one for all rejections of a class with the
-// claimed ID of the first. No line contains a body.
+// The log has one line for each new event, one line for all its duplicates, and one line for all rejections of a
+// class, with the claimed ID of the first. No line contains a body.
 func TestLog_OneLineForEachChange(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -17,8 +17,8 @@ import (
 
 const mib = 1 << 20
 
-// The memory of bodies is the counted memory, and not several times as much: three unsigned bodies that stall after 20
-// MB each fill the budget of 60 MiB for large bodies.
+// The server's memory for bodies is close to the memory that it counts: three unsigned bodies that stall after 20 MB
+// each fill the budget of 60 MiB for large bodies.
 //
 // The test is not parallel, because it measures the memory of its process.
 func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
@@ -30,13 +30,13 @@ func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
 	})
 	const bodies, size = 3, 20_000_000
 	chunk := bytes.Repeat([]byte("x"), 64<<10)
-	debug.FreeOSMemory() // memory of earlier tests would otherwise be released during the measurement
+	debug.FreeOSMemory() // otherwise the memory of earlier tests is released during the measurement
 	before, most := resident(t), 0
 	for i := range bodies {
 		conn := b.dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i), "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: 00\r\nContent-Length: 24000000\r\n\r\n")
 		go func() {
 			for sent := 0; sent < size; sent += len(chunk) {
-				_, _ = conn.Write(chunk) // a write can fail; the test then fails because the memory is missing
+				_, _ = conn.Write(chunk) // if a write fails, the test fails later because the memory is missing
 			}
 		}()
 	}
@@ -60,7 +60,7 @@ func TestBody_Stalled_TakesWhatIsCounted(t *testing.T) {
 
 var anonymous = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB$`)
 
-// resident returns the bytes of this process's own memory.
+// resident returns the resident memory of this process in bytes, without shared memory.
 func resident(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

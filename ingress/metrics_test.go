@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/ingress"
 )
 
-// The use of shared resources is visible before requests are rejected: connections by state, closed connections, and
-// the memory of bodies.
+// Metrics show the use of shared resources before the server rejects requests: connections by state, closed
+// connections, and the memory of bodies.
 func TestMetrics_WhatIsSharedOut(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()
@@ -23,7 +23,7 @@ func TestMetrics_WhatIsSharedOut(t *testing.T) {
 		c.Limits.Read, c.Limits.Total = time.Minute, 2*time.Minute
 		c.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("")
 	})
-	b.prove(t, "127.0.0.1", `{"id":"e1"}`) // the sender keeps its connection
+	b.prove(t, "127.0.0.1", `{"id":"e1"}`) // the sender keeps this connection open
 	b.dialFrom(t, "127.0.0.2", "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: 00\r\nContent-Length: 500000\r\n\r\n"+strings.Repeat("x", 100<<10))
 	seen := func(name, state string, least, most int64) {
 		t.Helper()
@@ -46,14 +46,15 @@ func TestMetrics_WhatIsSharedOut(t *testing.T) {
 	for range 12 {
 		b.dialFrom(t, "127.0.0.3", "")
 	}
-	// Idle connections are closed first, the longest idle before the others: the proven one, then five of the new ones.
+	// The server closes idle connections first, the longest idle first: here the proven connection, then five of the
+	// new ones.
 	seen("pawl_connections_displaced", "", 6, 6)
 	seen("pawl_connections", "unproven", 8, 8)
 	seen("pawl_connections", "verified", 0, 0)
 }
 
-// prove sends a signed delivery on a connection that stays open, and repeats it until it is accepted, like a provider:
-// on a busy machine a commit may be too late.
+// prove sends a signed delivery on a connection that stays open, and repeats it until the server accepts it, as a
+// provider does: on a busy machine a commit may take too long.
 func (b *bench) prove(t *testing.T, from, body string) {
 	t.Helper()
 	for {
@@ -77,7 +78,7 @@ func signedRequest(body string) string {
 	return "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: " + sign([]byte(body)) + "\r\nContent-Length: 11\r\n\r\n" + body
 }
 
-// measured returns the value of an instrument for a state.
+// measured returns the value of an instrument for one state.
 func measured(t *testing.T, reader *sdkmetric.ManualReader, name, state string) int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

@@ -19,13 +19,13 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A network that has not delivered before is served while two other networks hold 1,100 stalled connections each and
-// replace each closed one. Their earlier deliveries do not give them all slots. The same applies after a restart,
-// before any network has delivered.
+// The server accepts a delivery of a new network while two other networks hold 1,100 stalled connections each and
+// replace each closed connection. Earlier deliveries of these two networks do not entitle them to all slots. The same
+// holds after a restart, before any network has delivered.
 //
-// No stalled request ends by itself here, because its deadline is after the end of the test. The 2,200 connections keep
-// all 2,048 slots in use, so each answer arrives meanwhile. The test logs the time of the slowest delivery. It is not
-// parallel, because it holds thousands of connections.
+// No stalled request times out during the test. The 2,200 connections keep all 2,048 slots in use, so every answer
+// arrives while the server is full. The test logs the duration of the slowest delivery. It is not parallel, because
+// it holds thousands of connections.
 func TestNetworks_TwoHoldAllPlaces_ThirdServed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of connections take ten seconds")
@@ -60,8 +60,8 @@ func TestNetworks_TwoHoldAllPlaces_ThirdServed(t *testing.T) {
 	}
 }
 
-// hold keeps n connections of each address open, each with a request without a body, until release is called. It
-// returns when every slot is in use.
+// hold keeps n connections per address open, each with a request without a body, until release is called. It returns
+// when every slot is in use.
 func (b *bench) hold(t *testing.T, n int, addresses ...string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,8 +96,8 @@ func (b *bench) hold(t *testing.T, n int, addresses ...string) (release func()) 
 	}
 }
 
-// deliverFar sends a valid delivery like a client that is a round trip away: its request leaves one round trip after it
-// has opened the connection. It returns the status, or 0 if the connection was closed without an answer.
+// deliverFar sends a valid delivery as a distant client does: its request leaves one round trip after it opened the
+// connection. It returns the status, or 0 if the connection was closed without an answer.
 func (b *bench) deliverFar(t *testing.T, from, body string, roundTrip time.Duration) (took time.Duration, status int) {
 	t.Helper()
 	began := time.Now()
@@ -107,7 +107,7 @@ func (b *bench) deliverFar(t *testing.T, from, body string, roundTrip time.Durat
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(began.Add(time.Minute)) // ends the test if no answer comes
+	_ = conn.SetDeadline(began.Add(time.Minute)) // ends the test if no answer arrives
 	<-time.After(roundTrip)
 	_, _ = fmt.Fprintf(conn, "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: %s\r\nContent-Length: %d\r\n\r\n%s",
 		sign([]byte(body)), len(body), body)

@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// BenchmarkSenders measures valid deliveries of 1 KB: alone, beside 500 hostile connections, beside batches of 10,000
-// events, and beside bodies of 24 MiB. The other senders share the process and its cores with the server.
+// BenchmarkSenders measures valid deliveries of 1 KB: alone, during 500 hostile connections, during batches of 10,000
+// events, and during bodies of 24 MiB. The other senders share the process and its cores with the server.
 //
 // go test ./ingress -run '^$' -bench Senders -benchtime 2000x
 func BenchmarkSenders(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkSenders(b *testing.B) {
 	}
 }
 
-// meanwhile delivers bodies one after the other until stop is called. Each must be answered with 2xx.
+// meanwhile delivers bodies one after another until stop is called. The answer to each must be 2xx.
 func (b *bench) meanwhile(t testing.TB, body func(n int) string) (stop func()) {
 	t.Helper()
 	var ended atomic.Bool

@@ -21,8 +21,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// dialFrom opens a connection from a loopback address and sends text. Unlike dial it permits a connection that is
-// closed at once.
+// dialFrom opens a connection from a loopback address and sends text. Unlike dial, it does not fail if the server
+// closes the connection at once.
 func (b *bench) dialFrom(t *testing.T, from, text string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 30 * time.Second}
@@ -35,7 +35,7 @@ func (b *bench) dialFrom(t *testing.T, from, text string) net.Conn {
 	return conn
 }
 
-// deliverAll sends n valid deliveries, each on its own connection from the address. Each must be answered with 2xx.
+// deliverAll sends n valid deliveries, each on its own connection from the address. The answer to each must be 2xx.
 func (b *bench) deliverAll(t *testing.T, from, name string, n, size int) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -58,7 +58,7 @@ func (b *bench) deliverAll(t *testing.T, from, name string, n, size int) {
 	}
 }
 
-// lines is a log that may be read while it is written.
+// lines is a log that a test can read while the server writes to it.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -83,7 +83,7 @@ func isTimeout(err error) bool {
 
 const stalledBody = "POST /hooks/shop HTTP/1.1\r\nHost: pawl\r\nX-Sig: 00\r\nContent-Length: 100\r\n\r\n"
 
-// More bodies are stalled than deliveries may be processed concurrently: other senders are not affected.
+// Even if more bodies are stalled than deliveries may be processed concurrently, other senders are not affected.
 func TestSenders_StalledBodies_ValidTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -93,7 +93,7 @@ func TestSenders_StalledBodies_ValidTaken(t *testing.T) {
 	b.deliverAll(t, "127.0.0.1", "e", 20, 10)
 }
 
-// All requests come from one address, as behind a load balancer that is not configured as trusted.
+// All requests come from one address, as they do behind a load balancer that is not configured as trusted.
 func TestSenders_StalledBodies_SameAddress_ValidTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Limits.Connections, c.Limits.InFlight = 32, 1 })
@@ -103,7 +103,7 @@ func TestSenders_StalledBodies_SameAddress_ValidTaken(t *testing.T) {
 	b.deliverAll(t, "127.0.0.1", "e", 20, 10)
 }
 
-// Silent connections of several addresses are closed in favor of connections with requests, and this is logged.
+// The server closes silent connections of several addresses in favor of connections with requests, and logs it.
 func TestSenders_IdleConnections_Displaced(t *testing.T) {
 	t.Parallel()
 	var said lines
@@ -116,7 +116,7 @@ func TestSenders_IdleConnections_Displaced(t *testing.T) {
 		idle = append(idle, b.dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i%4), ""))
 	}
 	b.deliverAll(t, "127.0.0.1", "e", 20, 10)
-	for _, conn := range idle[:200] { // at most 64 of 300 have a slot
+	for _, conn := range idle[:200] { // at most 64 of the 300 connections have a slot
 		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 			t.Fatalf("an old idle connection: %v, want it closed", err)
@@ -127,12 +127,14 @@ func TestSenders_IdleConnections_Displaced(t *testing.T) {
 	}
 }
 
-// Nearly all senders are hostile, from a few addresses. Each valid delivery, small or large, is accepted.
+// Nearly all senders are hostile, and they use a few addresses. The server accepts each valid delivery, small or
+// large.
 func TestSenders_Hostile_EachValidDeliveryTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, s *ingress.Source) {
 		c.Limits.Connections, c.Limits.Bodies = 256, 8<<20
-		// Timeouts do not help here: slow senders may continue as long as there are free slots.
+		// Long timeouts: the server must not depend on them, because slow senders may continue while there are free
+		// slots.
 		c.Limits.Header, c.Limits.Read, c.Limits.Total = time.Minute, time.Minute, 2*time.Minute
 		s.BodyLimit = 2 << 20
 	})
@@ -143,13 +145,14 @@ func TestSenders_Hostile_EachValidDeliveryTaken(t *testing.T) {
 	stop()
 }
 
-// attack opens 500 connections from four addresses, repeatedly until stop is called: they send slowly, announce a body
-// without sending it, send too much, or send nothing.
+// attack opens 500 connections from four addresses, and repeats this until stop is called. Some send slowly, some
+// announce a body without sending it, some send too much, and some send nothing.
 func (b *bench) attack(t testing.TB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var hostile sync.WaitGroup
-	// Below the capacity of the machine's two cores, which the server shares: 100 connections and 16 MB per second.
+	// The rates are below the capacity of the two cores that the test shares with the server: 100 connections and 16
+	// MB per second.
 	again, sent := rate.NewLimiter(100, 500), rate.NewLimiter(16e6, 16e6)
 	chunk := bytes.Repeat([]byte("x"), 32<<10)
 	attack := func(from, head string, each func(net.Conn) bool) {
@@ -197,8 +200,8 @@ func (b *bench) attack(t testing.TB) (stop func()) {
 	}
 }
 
-// A verified delivery lets a sender keep its connection. A duplicate under an unsigned ID does not, because it may be a
-// replay by an attacker.
+// After a verified delivery, the sender keeps its connection. A duplicate under an unsigned ID does not have this
+// effect, because it may be a replay by an attacker.
 func TestSenders_Refused_ConnectionClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *ingress.Config, s *ingress.Source) { s.Provider.Contract.Identity = webhook.ByBytes })
@@ -231,7 +234,7 @@ func TestSenders_Refused_ConnectionClosed(t *testing.T) {
 	}
 }
 
-// A server that is stopping closes each connection after its answer.
+// A server that shuts down closes each connection after its answer.
 func TestSenders_Leaving_ConnectionClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *ingress.Config, _ *ingress.Source) { c.Leaving = func() bool { return true } })
@@ -246,7 +249,7 @@ func TestSenders_Leaving_ConnectionClosed(t *testing.T) {
 	}
 }
 
-// An untrusted proxy makes all senders look like one: this is logged once, and not for a trusted proxy.
+// Behind an untrusted proxy all senders look like one. The server logs this once, and not for a trusted proxy.
 func TestSender_UntrustedProxy_ToldOnce(t *testing.T) {
 	t.Parallel()
 	for name, trusted := range map[string][]netip.Prefix{"untrusted": nil, "trusted": {netip.MustParsePrefix("127.0.0.0/8")}} {

@@ -23,8 +23,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// PayPal signs a CRC-32 of the body. An attacker with one delivery can write other bodies with the same checksum, under
-// the same transmission ID: the first body under it runs, and later ones are parked.
+// PayPal signs a CRC-32 of the body. An attacker with one delivery can write other bodies with the same checksum,
+// under the same transmission ID. The first body with a transmission ID runs, and later ones are parked.
 func TestDeliver_OtherBodyUnderATransmission_Parked(t *testing.T) {
 	t.Parallel()
 	certificate, private := paypalKeys(t)
@@ -44,7 +44,7 @@ func TestDeliver_OtherBodyUnderATransmission_Parked(t *testing.T) {
 		return do(t, r).status
 	}
 	forged := withChecksum(t, crc32.ChecksumIEEE(genuine), event("WH-B", "9999.00"), `"}`)
-	// The event with the ID in the forged body arrives later, in another transmission.
+	// The event whose ID is in the forged body arrives later, in another transmission.
 	real := []byte(event("WH-B", "2.00") + `"}`)
 	later, err := paypal.Provider.Sign(webhook.SignInput{Secret: private, At: time.Now(), ID: "t-2", Options: options, Body: real})
 	if err != nil {
@@ -74,7 +74,8 @@ func TestDeliver_OtherBodyUnderATransmission_Parked(t *testing.T) {
 	}
 }
 
-// The strength of a signature is stored for destinations of relayed events, independent of the request's content.
+// pawl stores how much of a delivery its signature covers, for the destinations of relayed events, whatever the
+// request contains.
 func TestDeliver_Scheme_Kept(t *testing.T) {
 	t.Parallel()
 	certificate, private := paypalKeys(t)
@@ -120,7 +121,8 @@ func TestDeliver_Scheme_Kept(t *testing.T) {
 	}
 }
 
-// withChecksum returns prefix, valid characters of a string, and suffix, with the given CRC-32.
+// withChecksum returns the prefix, characters that are valid in a string, and the suffix, so that the text has the
+// given CRC-32.
 func withChecksum(t *testing.T, want uint32, prefix, suffix string) []byte {
 	t.Helper()
 	back := func(register uint32, b byte) uint32 {

@@ -34,7 +34,7 @@ func TestConformance_Payments(t *testing.T) {
 			ID: "P1:AUTHORISATION:true", IDOrigin: webhook.FromBody, Type: "AUTHORISATION", Account: "Shop", Mode: webhook.Test, Object: "P1",
 			OccurredAt: time.Date(2019, 5, 6, 15, 15, 34, 121_000_000, time.UTC),
 		},
-		BodyUnsigned: true, // except eight fields
+		BodyUnsigned: true, // the signature covers only eight fields
 	})
 }
 
@@ -56,7 +56,7 @@ func TestConformance_RawBody(t *testing.T) {
 	}
 }
 
-// TestVectors identifies the scheme by the request's shape, TestVectors_Scheme by the settings.
+// TestVectors lets the request's shape determine the scheme, and TestVectors_Scheme lets the settings determine it.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	webhooktest.Vectors(t, adyen.Provider, nil)
@@ -144,13 +144,14 @@ func TestVerify_Batch_EveryItemMustFit(t *testing.T) {
 	}
 }
 
-// report is an Adyen delivery about a report with times in its name. key is its HMAC key.
+// report is an Adyen delivery about a report whose name contains times. key is the HMAC key that signs it.
 const (
 	reportKey = "6b1f0c9d2e7a45838c1d90ab34cd56ef708192a3b4c5d6e7f80112233445566f"
 	report    = `{"live":"false","notificationItems":[{"NotificationRequestItem":{"additionalData":{"hmacSignature":"1eizxCe7arRBsW5jvPfToAzEy0tbSpo83J7GxXsDvjs="},"amount":{"currency":"EUR","value":0},"eventCode":"REPORT_AVAILABLE","eventDate":"2026-11-03T04:00:00+01:00","merchantAccountCode":"AcmeECOM","merchantReference":"","pspReference":"settlement_report_2026-11-01T00:00:00_2026-11-02T23:59:59.csv","reason":"https://ca-test.adyen.com/reports/download/MerchantAccount/AcmeECOM/settlement_report_2026-11-01T00:00:00_2026-11-02T23:59:59.csv","success":"true"}}]}`
 )
 
-// A report with times in its name is an event like any other: a rejection would block the endpoint's queue for 30 days.
+// pawl accepts an event about a report whose name contains times: a rejection would block the endpoint's queue for 30
+// days.
 func TestEvents_ReportNamedByTimes(t *testing.T) {
 	t.Parallel()
 	v := setup(t, "", reportKey)
@@ -163,8 +164,8 @@ func TestEvents_ReportNamedByTimes(t *testing.T) {
 	}
 }
 
-// A signed item that can be parsed in two ways, or not at all, is parked. All its readings are one event, and it
-// replaces no other event.
+// A signed item that can be parsed in two ways, or not at all, is parked. All ways to parse it result in one event,
+// and it replaces no other event.
 func TestEvents_SignedItemOfTwoReadings_Parked(t *testing.T) {
 	t.Parallel()
 	v := setup(t, "", keyA)
@@ -216,7 +217,7 @@ func TestVerify_Shape(t *testing.T) {
 	}
 }
 
-// The shapes of Adyen's webhook models: platform, management and tokenization.
+// The bodies have the shapes of Adyen's webhook models: platform, management and tokenization.
 func TestEvents_RawBody_AccountAndObject(t *testing.T) {
 	t.Parallel()
 	v := setup(t, "raw_body", keyA)
@@ -268,7 +269,7 @@ func FuzzPaymentsEvents(f *testing.F) {
 	webhooktest.FuzzEvents(f, setup(f, "payments_item", keyA), signed(f, keyA, batch))
 }
 
-// FuzzPaymentsVerify changes an item: the eight fields must stay as signed.
+// FuzzPaymentsVerify changes an item and checks that Verify rejects any change of the eight signed fields.
 func FuzzPaymentsVerify(f *testing.F) {
 	v := setup(f, "", keyA)
 	good := signed(f, keyA, payment)

@@ -32,7 +32,7 @@ type temporal struct {
 	// refuses is the ID of a workflow whose start is rejected; refusesAll rejects every start.
 	refuses    string
 	refusesAll bool
-	// fails is the ID of a workflow whose start fails with failure.
+	// fails is the ID of a workflow whose start fails with the error failure.
 	fails   string
 	failure error
 	// hangs, if set, selects the workflows whose start gets no response.
@@ -45,13 +45,13 @@ type temporal struct {
 	// unseen, if set, selects the workflows that cannot be described; asked counts the describe requests.
 	unseen func(id string) bool
 	asked  int
-	// unlisted, if set, selects the workflows that are missing in the list of running workflows. stale adds all others,
-	// including those that have ended. lists counts the requested pages.
+	// unlisted, if set, selects the workflows that are missing in the list of running workflows. stale adds to the
+	// list all other workflows, including workflows that have ended. lists counts the requested pages.
 	unlisted func(id string) bool
 	stale    bool
 	lists    int
 	noList   error
-	// noHistory is the error when the history of a run is read.
+	// noHistory is the error of every request for a run's history.
 	noHistory error
 	// meanwhile, if set, is called while a run is checked.
 	meanwhile func()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// rested returns a receipt with a run that has ended.
+// rested returns a receipt whose run has ended.
 func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pending {
 	t.Helper()
 	p := b.insert(t, change...)
@@ -22,7 +22,7 @@ func rested(t *testing.T, b *bench, change ...func(*receipt.New)) receipt.Pendin
 	return p
 }
 
-// await inserts a scheduled action of acme by a fact of p, at a time in SQL.
+// await inserts a scheduled action of acme that a fact of p scheduled, due at a time in SQL.
 func (b *bench) await(t *testing.T, p receipt.Pending, object, at string) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `
@@ -53,8 +53,8 @@ const (
 	yesterdayID = "due:live:acme:20260322T000010Z"
 )
 
-// The scheduled actions of an account at one time are one run, under the receipt of a fact that scheduled them. Future
-// actions start no run.
+// One run executes the scheduled actions that an account has at one time. It belongs to the receipt of a fact that
+// scheduled one of them. Future actions start no run.
 func TestClock_Due_OneRunForAccountAndTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -85,8 +85,8 @@ func TestClock_Due_OneRunForAccountAndTime(t *testing.T) {
 	}
 }
 
-// If a process is killed before the start, or before it gets the response, the action waits for its lease and runs
-// once.
+// If a process is killed before it starts the run, or before it gets the response, the action waits until its lease
+// ends, and runs once.
 func TestClock_StartLost_OnceMore_OneRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -103,7 +103,7 @@ func TestClock_StartLost_OnceMore_OneRun(t *testing.T) {
 	}
 }
 
-// Compensated facts stay compensated, even if other actions of the same receipt are due.
+// A compensated receipt stays compensated, even if other actions of the same receipt are due.
 func TestClock_Compensated_RunKnows(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -118,8 +118,8 @@ func TestClock_Compensated_RunKnows(t *testing.T) {
 	}
 }
 
-// An action of a receipt that is running or parked waits, because a person decides about one run of a receipt at a
-// time.
+// An action of a receipt that is running or parked waits, because a person can decide about only one run of a receipt
+// at a time.
 func TestClock_ReceiptIsOpen_Waits(t *testing.T) {
 	t.Parallel()
 	for _, status := range []receipt.Status{receipt.Processing, receipt.Retrying, receipt.NeedsReview, receipt.Dead} {
@@ -145,8 +145,8 @@ func TestClock_ReceiptIsOpen_Waits(t *testing.T) {
 	}
 }
 
-// The run for the account and time may already exist for another receipt, because that receipt's action was replaced.
-// It executes all due actions, and the second receipt does not change.
+// A run for the account and time may already exist for another receipt, because the action of that receipt was
+// replaced. The existing run executes all due actions, and the second receipt does not change.
 func TestClock_RunOfAnotherReceipt_LeftToThat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -163,8 +163,7 @@ func TestClock_RunOfAnotherReceipt_LeftToThat(t *testing.T) {
 	}
 }
 
-// A row that is moved to its account's time after the run of that time has ended is executed by a run of the present
-// time.
+// If a row becomes due at a time whose run has already ended, a run with the current time executes it.
 func TestClock_RunOfTheTimeHasEnded_OneOfThePresentTime(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{true, false} {
@@ -201,7 +200,7 @@ func TestClock_RunOfTheTimeHasEnded_OneOfThePresentTime(t *testing.T) {
 	}
 }
 
-// A run of scheduled actions that Temporal no longer stores is started again as the same run.
+// If Temporal no longer stores a run of scheduled actions, pawl starts the run again with the same workflow ID.
 func TestSearchOnce_ClockRunForgotten_StartedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -227,8 +226,8 @@ func mustGet(t *testing.T, b *bench, p receipt.Pending) receipt.Receipt {
 	return got
 }
 
-// An action that no run has executed is counted by its age, even while the sweep has leased it. An action that waits
-// for a parked receipt is not counted, because the parked receipt is.
+// The gauge counts the age of an action that no run has executed, even while the sweep has leased the action. An
+// action that waits for a parked receipt is not counted, because the gauge of parked receipts counts the receipt.
 func TestClock_Overdue_SeenUnlessParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -246,7 +245,7 @@ func TestClock_Overdue_SeenUnlessParked(t *testing.T) {
 	}
 	b.await(t, p, "in_2", time.Now().Add(-2*time.Hour).Format(time.RFC3339))
 	b.await(t, p, "in_3", time.Now().Add(-time.Hour).Format(time.RFC3339))
-	b.clock(t) // leases them for a while
+	b.clock(t) // this call leases the actions for a while
 	if got := overdue(); got != 2*time.Hour {
 		t.Errorf("overdue by %s, want two hours", got)
 	}

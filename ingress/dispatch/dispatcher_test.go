@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// One event is offered 200 times concurrently and swept by two dispatchers: one run.
+// One event is offered 200 times concurrently and found by the sweeps of two dispatchers, but has one run.
 func TestDispatch_Storm_OneRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -38,8 +38,8 @@ func TestDispatch_Storm_OneRun(t *testing.T) {
 	}
 }
 
-// Temporal is stopped while 100 events arrive: all are stored, starts are retried with a delay, and all run after it is
-// back.
+// Temporal is stopped while 100 events arrive. All events are stored, their starts are retried with a delay, and all
+// events run after Temporal has recovered.
 func TestDispatch_TemporalDown_ReceiptsKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -94,7 +94,7 @@ func TestDispatch_NoFlowOfItsOwn_Relayed(t *testing.T) {
 	}
 }
 
-// An ignored event can be run later.
+// A person can start an ignored event later.
 func TestDispatch_IgnoredThenWanted_Started(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

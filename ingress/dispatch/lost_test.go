@@ -60,7 +60,7 @@ func (tp *temporal) GetWorkflowHistory(_ context.Context, _, _ string, _ bool, f
 	}}}
 }
 
-// history returns one event, or an error.
+// history simulates a history with one event, or an error.
 type history struct {
 	events []*historypb.HistoryEvent
 	err    error
@@ -119,7 +119,7 @@ func (tp *temporal) ListWorkflow(_ context.Context, r *workflowservice.ListWorkf
 	return page, nil
 }
 
-// begun returns a receipt whose run has started and has reported nothing for long enough to be checked.
+// begun returns a receipt whose run has started and was silent long enough to be checked.
 func begun(t *testing.T, b *bench) receipt.Pending {
 	t.Helper()
 	p := b.insert(t)
@@ -131,7 +131,7 @@ func begun(t *testing.T, b *bench) receipt.Pending {
 	return p
 }
 
-// silent moves the last report of every run an hour back.
+// silent moves the last report of every run one hour into the past.
 func (b *bench) silent(t *testing.T) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `update receipts set updated_at = now() - interval '1 hour'`); err != nil {
@@ -248,8 +248,8 @@ func TestSearchOnce_RunTerminated_ByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// A run may be incompatible with the current code of its flow: Temporal retries its workflow task for ever, and nobody
-// would examine an event that is shown as retrying.
+// If a run is incompatible with the current code of its flow, Temporal retries its workflow task forever. pawl must
+// park the receipt, because operators would ignore an event with status retrying.
 func TestSearchSample_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -271,7 +271,7 @@ func TestSearchSample_WorkflowTaskFailsForEver_ReceiptSaysSo(t *testing.T) {
 	}
 }
 
-// A run was terminated, and days later Temporal no longer stores it: its effects must not run.
+// A run was terminated, and days later Temporal no longer stores it. pawl must not run its effects.
 func TestSearchOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 	t.Parallel()
 	for _, before := range []receipt.Status{receipt.Processing, receipt.NeedsReview, receipt.Dead} {
@@ -303,7 +303,8 @@ func TestSearchOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 			if err != nil || r.Status != receipt.NeedsReview || !strings.HasPrefix(r.Reason, "run_terminated: ") || !strings.Contains(r.Reason, "plan unknown") {
 				t.Errorf("receipt is %s (%s), %v; want it parked with its former reason", r.Status, r.Reason, err)
 			}
-			if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events start
+			// as `pawl events start` does
+			if err := b.store.Transition(t.Context(), p.ReceiptID, receipt.Received, "", ""); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, p.ReceiptID) != receipt.Processing || len(b.temporal.runs) != 1 {
@@ -313,7 +314,7 @@ func TestSearchOnce_RunTerminated_ThenForgotten_NotStartedAgain(t *testing.T) {
 	}
 }
 
-// A completed run can no longer finish its receipt: a receipt that it left open is parked.
+// A completed run can no longer finish its receipt, so pawl parks a receipt that the run left open.
 func TestSearchOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -328,7 +329,7 @@ func TestSearchOnce_RunCompleted_ReceiptOpen_Parked(t *testing.T) {
 	}
 }
 
-// A run that finishes while it is checked keeps its result.
+// If a run finishes while pawl checks it, its result stays.
 func TestSearchOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -350,8 +351,8 @@ func TestSearchOnce_RunCompletesMeanwhile_LeftAlone(t *testing.T) {
 	}
 }
 
-// A worker resumes after its run has ended elsewhere, and parks the receipt with an old state. No run waits for a
-// decision, so the receipt gets the result of the run.
+// A suspended worker resumes after its run has ended elsewhere, and parks the receipt with an outdated state. No run
+// waits for a decision, so pawl restores the result of the run.
 func TestSearchOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []receipt.Status{receipt.Processed, receipt.Compensated} {
@@ -385,15 +386,17 @@ func TestSearchOnce_ParkedAfterItsRunHasFinished_AsItEnded(t *testing.T) {
 	}
 }
 
-// A run that Temporal cannot describe does not affect the others. If none can be described, few are tried.
+// A run that Temporal cannot describe does not affect the checks of other runs. If Temporal can describe no run, the
+// search stops after a few requests.
 func TestSearchOnce_SomeCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		unseen       func(id string) bool
 		mended, most int
 	}{
-		"one":  {func(id string) bool { return id == "stripe:evt_1" }, 19, 20},
-		"none": {func(string) bool { return true }, 0, 6}, // three, plus the requests that run concurrently with the third
+		"one": {func(id string) bool { return id == "stripe:evt_1" }, 19, 20},
+		// three failures, plus the requests that run concurrently with the third
+		"none": {func(string) bool { return true }, 0, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -415,8 +418,8 @@ func TestSearchOnce_SomeCannotBeChecked(t *testing.T) {
 	}
 }
 
-// With any number of parked runs, a run that a person has terminated is found by the list, with one page per thousand
-// runs, and is the only one that is described.
+// With any number of parked runs, the search finds a terminated run by Temporal's list, with one page per thousand
+// runs, and describes only this run.
 func TestSearchOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -448,8 +451,8 @@ func TestSearchOnce_OneOfManyTerminated_FoundByList(t *testing.T) {
 	}
 }
 
-// Temporal's list lags. A run that is missing in it is described and kept; a run that has ended but is still in it is
-// found later.
+// Temporal's list may be outdated. If a run is missing in the list, the search describes it and finds it running. If
+// an ended run is still in the list, a later search finds it.
 func TestSearch_ListIsWrong_RunItselfDecides(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -478,7 +481,7 @@ func TestSearch_ListIsWrong_RunItselfDecides(t *testing.T) {
 	}
 }
 
-// A run has recorded its status, and the process that started it was killed before it recorded the run's ID.
+// A run has recorded its status, but the process that started it was killed before it recorded the run's ID.
 func TestSearchOnce_WorkingWithoutAWorkflowID_Found(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,8 +15,8 @@ func (d *Dispatcher) markLater(s run.Started) {
 	d.toMark = append(d.toMark, s)
 }
 
-// letGo ends the lease of a receipt at the next call of note. The receipt is then due at once. The sweep needs a due
-// receipt to detect that Temporal has recovered.
+// letGo ends the lease of a receipt with the next call of note. The receipt is then due at once. The sweep needs a
+// due receipt to detect that Temporal has recovered.
 func (d *Dispatcher) letGo(receiptID string) {
 	d.noting.Lock()
 	defer d.noting.Unlock()

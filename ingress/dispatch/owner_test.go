@@ -23,7 +23,7 @@ func (b *bench) forgotten(t *testing.T) receipt.Pending {
 	return p
 }
 
-// sweep starts every due receipt. Receipts that cannot be started have a status with the reason.
+// sweep starts every due receipt. A receipt that cannot be started has a status and the reason.
 func (b *bench) sweep(t *testing.T) {
 	t.Helper()
 	b.due(t)
@@ -45,7 +45,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 		t.Fatalf("receipt %s: %s; want it parked with the run and its receipt", r.Status, r.Reason)
 	}
 
-	// A person starts it again.
+	// A person starts the event again.
 	anew := workflows.EventInput{Ref: event.Ref{ReceiptID: p.ReceiptID, Provider: "stripe", EventID: "evt_1"}}.AnewID()
 	if err := b.runAnew(t, p, anew); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestSweep_RunIsAnotherReceipts_ParkedThenRunAnew(t *testing.T) {
 	}
 }
 
-// A run that was started twice because the first response was lost belongs to the receipt.
+// If a run was started twice because the first response was lost, it belongs to the receipt.
 func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,7 +77,7 @@ func TestSweep_RunIsItsOwn_NotParked(t *testing.T) {
 	}
 }
 
-// An older version of pawl did not check the owner, and recorded another receipt's run.
+// An older version of pawl did not check the owner of a run, and recorded the run of another receipt.
 func TestSearchOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 	t.Parallel()
 	for name, ended := range map[string]enumspb.WorkflowExecutionStatus{"waiting": 0, "complete": enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED} {
@@ -101,7 +101,7 @@ func TestSearchOnce_RunIsAnotherReceipts_Parked(t *testing.T) {
 	}
 }
 
-// One event ID in both modes is one workflow ID: the second event is parked.
+// An event ID that exists in both modes has one workflow ID, so the second event is parked.
 func TestSearchOnce_SameIDInBothModes_SecondParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -121,9 +121,9 @@ func TestSearchOnce_SameIDInBothModes_SecondParked(t *testing.T) {
 	}
 }
 
-// A client with write access to Temporal can start any workflow under an event's workflow ID. Only a run of pawl's
-// workflow types with the receipt's ID belongs to the event. The receipt of any other run reports it, and does not wait
-// for it for ever.
+// A client with write access to Temporal can start any workflow under an event's workflow ID. Only a run with one of
+// pawl's workflow types and with the receipt's ID belongs to the event. If another run has the workflow ID, the
+// receipt shows this and does not wait forever.
 func TestSearchOnce_RunIsNotPawls_Parked(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]func(p receipt.Pending) started{

@@ -25,14 +25,14 @@ func (b *bench) one(t *testing.T, sql string) (text string) {
 
 const pauseSource = `insert into pauses (kind, name, who, why) values ('source', 's', 'ada', 'the plans are wrong')`
 
-// Receipts of a paused source are not started, by the queue or by the sweep; each shows the reason. Other sources are
-// not affected. After the pause each receipt is started once.
+// Neither the queue nor the sweep starts receipts of a paused source, and each receipt shows the reason. Other
+// sources are not affected. After the source is resumed, each receipt is started once.
 func TestPause_SourcePaused_ReceivedAndNotStarted_ThenEachOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.exec(t, pauseSource)
 	b.run(t)
-	const events = 250 // more than one sweep starts, and more than the rate allows per second
+	const events = 250 // more than one sweep starts, and more than the rate per second
 	for i := range events {
 		p := b.insert(t, id(fmt.Sprint("evt_", i)))
 		p.Source = "s"
@@ -77,7 +77,7 @@ func TestPause_SourcePaused_ReceivedAndNotStarted_ThenEachOnce(t *testing.T) {
 	})
 }
 
-// Scheduled actions of the source wait as well, because events that did not run yet may change them.
+// Scheduled actions of the source wait as well, because events that have not run yet may change them.
 func TestPause_SourcePaused_ClockWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -39,7 +39,7 @@ func (d *Dispatcher) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case q := <-d.queue:
-			// select chooses a ready case at random, so ctx may have ended.
+			// select chooses a ready case at random, so ctx may already have ended.
 			if ctx.Err() != nil || d.down.Load() || (*d.paused.Load())[q.Source] || d.cfg.Now().After(q.until) {
 				d.leaveToSweep(q)
 				continue

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// slow is a Temporal that executes one start per tick.
+// slow simulates a Temporal that executes one start per tick.
 type slow struct {
 	*temporal
 	tick <-chan time.Time
@@ -26,7 +26,7 @@ func (s slow) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions
 	return s.temporal.ExecuteWorkflow(ctx, o, workflow, args...)
 }
 
-// More events arrive than the queue can start in time: each is started once, by the queue or by the sweep.
+// More events arrive than the queue can start in time. The queue or the sweep starts each event once.
 func TestRun_Overload_EachStartedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -75,8 +75,8 @@ func offer(t *testing.T, b *bench, n int) []receipt.Pending {
 	return pending
 }
 
-// Receipts in the queue of a stopped dispatcher are due at once, not after their lease. A receipt whose lease has
-// nearly expired is not changed, because another sweep may have it.
+// Receipts in the queue of a stopped dispatcher are due at once. A receipt whose lease has nearly expired is not
+// changed, because another sweep may already have leased it.
 func TestRun_Stopped_GivesBackItsQueue(t *testing.T) {
 	t.Parallel()
 	const events = 20
@@ -135,7 +135,7 @@ func TestOffer_StartsAtOnce(t *testing.T) {
 	}
 }
 
-// A full queue drops receipts, which the sweep finds in the table.
+// A full queue drops receipts, and the sweep finds them in the table.
 func TestOffer_Full_DoesNotBlock(t *testing.T) {
 	t.Parallel()
 	b := setup(t) // no dispatcher reads the queue

@@ -11,7 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A start that Temporal rejects is not retried for ever: the receipt shows the reason, and other receipts are started.
+// If Temporal rejects the start of one receipt, pawl does not retry it forever: the receipt shows the reason, and
+// other receipts are started.
 func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -30,7 +31,8 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 		t.Errorf("the other one is %s, want processing", st)
 	}
 	b.temporal.set(func(tp *temporal) { tp.refuses = "" })
-	if err := b.store.Transition(t.Context(), bad.ReceiptID, receipt.Received, "", ""); err != nil { // pawl events start
+	// as `pawl events start` does
+	if err := b.store.Transition(t.Context(), bad.ReceiptID, receipt.Received, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := b.d.SweepOnce(t.Context()); err != nil || b.status(t, bad.ReceiptID) != receipt.Processing {
@@ -38,8 +40,8 @@ func TestSweep_StartRefused_ParkedWithTheReason(t *testing.T) {
 	}
 }
 
-// Several rejections in a row are a fault of the namespace, not of the events: the others wait, and start after it is
-// fixed.
+// Several rejections in a row are caused by the namespace, not by the events: the other receipts wait, and start
+// after the namespace is repaired.
 func TestSweep_EveryStartRefused(t *testing.T) {
 	t.Parallel()
 	const events, parked = 40, 2
@@ -71,7 +73,7 @@ func TestSweep_EveryStartRefused(t *testing.T) {
 		t.Errorf("the log reports waiting receipts %d times:\n%s", n, log.String())
 	}
 	b.temporal.set(func(tp *temporal) { tp.refusesAll = false })
-	for range 2 { // the first sweep detects it
+	for range 2 { // the first sweep detects the problem
 		if _, _, err := d.SweepOnce(t.Context()); err != nil {
 			t.Error(err)
 		}

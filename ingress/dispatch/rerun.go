@@ -47,7 +47,7 @@ func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workf
 		d.down.Store(false)
 		return started, nil
 	case running && (!ask.Ends || latest.GetExecution().GetRunId() != ask.Previous):
-		// A person reset the run in Temporal. The run of the reset does the work of the replay.
+		// A person has reset the run in Temporal. The run of the reset replaces the replay.
 		d.cfg.Log.Warn("another run of the event is in progress; no new run is started for the requested replay",
 			"workflow_id", started.WorkflowID, "run_id", latest.GetExecution().GetRunId(), "receipt_id", p.ReceiptID)
 		d.down.Store(false)

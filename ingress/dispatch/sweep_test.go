@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A receipt that is not in the queue, because of a crash after the commit, is started by the sweep.
+// If a process crashes after the commit, the receipt is in no queue, and the sweep starts it.
 func TestSweep_Missed_Started(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -34,7 +34,8 @@ func TestSweep_Missed_Started(t *testing.T) {
 	}
 }
 
-// A crash between the start and its mark: the second start is rejected as a duplicate, which counts as success.
+// If a process crashes between the start and its record, Temporal rejects the second start as a duplicate, which
+// counts as success.
 func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -59,7 +60,8 @@ func TestSweep_StartedButNotMarked_Once(t *testing.T) {
 	}
 }
 
-// A namespace that was created again has no search attributes of pawl. This is not a fault of the event.
+// A namespace that was created again lacks pawl's search attributes. The missing attributes are not the fault of the
+// event.
 func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{
@@ -90,7 +92,7 @@ func TestSweep_SearchAttributesAreGone_RegisteredAndReceiptsWait(t *testing.T) {
 	}
 }
 
-// One start that fails with any error is retried later and does not stop others.
+// If one start fails with any error, it is retried later and does not delay other starts.
 func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{
@@ -130,7 +132,8 @@ func TestSweep_OneStartFails_OthersGoOn(t *testing.T) {
 	}
 }
 
-// If a part of Temporal hangs, its starts wait for their lease, and all others are made, including offered ones.
+// If a part of Temporal hangs, its starts wait until their leases end, and all other starts succeed, including starts
+// of offered events.
 func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -156,7 +159,8 @@ func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
 			t.Errorf("%s is %s, want processing", p.EventID, st)
 		}
 	}
-	// A second sweep would find them again if this one took longer than a lease, so the test reads the leases.
+	// If the sweep took longer than a lease, a second sweep would find the receipts again, so the test reads the
+	// leases instead.
 	var waiting int
 	if err := b.pool.QueryRow(t.Context(), `select count(*) from receipts where status = 'received' and dispatch_at >= $1::timestamptz + $2::interval`,
 		begin, receipt.Lease).Scan(&waiting); err != nil || waiting != len(hung) {
@@ -170,7 +174,8 @@ func TestSweep_SomeStartsHang_OthersGoOn(t *testing.T) {
 	eventually(t, "what is offered is started", func() bool { return b.status(t, p.ReceiptID) == receipt.Processing })
 }
 
-// If Temporal does not respond at all, a sweep ends soon, and one start at a time checks whether it is back.
+// If Temporal does not respond at all, a sweep ends soon, and one start at a time tests whether Temporal has
+// recovered.
 func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -204,7 +209,8 @@ func TestSweep_EveryStartHangs_GivenUp(t *testing.T) {
 	}
 }
 
-// An error that every start would have is a fault of Temporal: the receipts are due again at once, and none is parked.
+// If every start fails with the same error, Temporal is the cause: the receipts are due again at once, and no receipt
+// is parked.
 func TestSweep_TemporalUnable_ReleasedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{

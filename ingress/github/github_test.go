@@ -113,7 +113,7 @@ func TestVerify_SHA1Only_NeedsOption(t *testing.T) {
 	if _, err := legacy.Verify(r); err != nil {
 		t.Errorf("with the option: %v", err)
 	}
-	// A valid SHA-1 does not override an invalid SHA-256.
+	// A valid SHA-1 signature does not override an invalid SHA-256 signature.
 	r.Header.Set("X-Hub-Signature-256", "sha256=00")
 	if _, err := legacy.Verify(r); !isClass(err, webhook.NoMatchingSignature) {
 		t.Errorf("wrong SHA-256 beside a right SHA-1: got %v, want no_matching_signature", err)
@@ -215,7 +215,7 @@ func FuzzEvents(f *testing.F) {
 	webhooktest.FuzzEvents(f, setup(f, nil), signed(f, "issues", body))
 }
 
-// FuzzForms reads forms, whose payload is decoded twice.
+// FuzzForms parses forms, whose payload is decoded twice.
 func FuzzForms(f *testing.F) {
 	r := signed(f, "issues", "payload="+url.QueryEscape(body))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

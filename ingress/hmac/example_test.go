@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// A sender without its own package is described in the source's options.
+// The options of a source describe a sender that has no package of its own.
 func ExampleProvider() {
 	options := map[string]string{
 		"header":    "X-Acme-Signature",

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// with returns the options of the envelope with changes.
+// with returns the options of the envelope with the given changes.
 func with(pairs ...string) map[string]string {
 	options := maps.Clone(envelope)
 	for i := 0; i < len(pairs); i += 2 {
@@ -45,7 +45,7 @@ func join(separator string) func(...string) string {
 	return func(values ...string) string { return strings.Join(values, separator) }
 }
 
-// The schemes are schemes of real senders, so that each option has a use.
+// Each scheme belongs to a real sender, so every option has a use.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	signedID := want
@@ -161,7 +161,7 @@ func TestEvents_ShiftedFields_Parked(t *testing.T) {
 	}
 }
 
-// An attacker with a delivery can change the query, so no bytes may move between the query and the body.
+// An attacker with a captured delivery can change the query, so no bytes may move between the query and the body.
 func TestVerify_QueryCannotBeShifted(t *testing.T) {
 	t.Parallel()
 	for _, template := range []string{"{url}{body}", "{url}.{body}", "{method}{url}{body}"} {
@@ -194,7 +194,7 @@ func TestNew_FaultyOptions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		options map[string]string
-		names   string // text that the error must contain
+		names   string // a text that the error must contain
 	}{
 		"no header":             {map[string]string{}, "options.header"},
 		"misspelt option":       {map[string]string{"header": "X", "timestmap": "header:Y"}, "options.timestmap"},
@@ -240,7 +240,7 @@ func FuzzEvents(f *testing.F) {
 	webhooktest.FuzzEvents(f, setup(f, options), signed(f, hmac.Provider, options, body))
 }
 
-// FuzzNew: no configuration panics, and every accepted configuration can verify.
+// FuzzNew checks that no configuration panics, and that every accepted configuration can verify.
 func FuzzNew(f *testing.F) {
 	f.Add("X-Sig", "v0=", ",", "v0:{ts}:{body}", "header:X-Time", "/id")
 	f.Add("", "", "", "{id}{body}", "signature:t", "header:")

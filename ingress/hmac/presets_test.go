@@ -21,7 +21,7 @@ var bodies = map[string]string{
 	"woocommerce": `{"id":42, "status":"processing"}`,
 }
 
-// pairs joins several headers with time and signature into one header with several signatures.
+// pairs joins several headers, each with a time and a signature, into one header with several signatures.
 func pairs(separator string) func(...string) string {
 	return func(values ...string) string {
 		joined := values[0]
@@ -85,7 +85,7 @@ func newPreset(t testing.TB, p webhook.Provider, url string) webhook.Verifier {
 	return v
 }
 
-// The header with time and signatures in Stripe's format.
+// A header with time and signatures in Stripe's format.
 func TestVerify_PairsInTheHeader(t *testing.T) {
 	t.Parallel()
 	v := newPreset(t, hmac.Paddle, url)

@@ -87,7 +87,8 @@ func TestVerify_Clock_InMilliseconds(t *testing.T) {
 	}
 }
 
-// The unsigned header never replaces the signed time. A body without its time is authentic and does not run.
+// An unsigned header never replaces the signed time. If the body lacks its time, the delivery is authentic, but the
+// event does not run.
 func TestEvents_NoSignedTime_Parked(t *testing.T) {
 	t.Parallel()
 	v := setup(t)

@@ -86,7 +86,7 @@ func TestHandshake(t *testing.T) {
 			t.Errorf("%s: Events: got %+v, want none", name, events)
 		}
 	}
-	// A delivery cannot be accepted as a handshake.
+	// A POST request cannot be accepted as a handshake.
 	post := &webhook.Request{Method: http.MethodPost, Header: http.Header{}, Body: []byte(body), ReceivedAt: at,
 		URL: url + "?hub.mode=subscribe&hub.challenge=115&hub.verify_token=" + token}
 	if _, err := with.Verify(post); err == nil {
@@ -123,7 +123,7 @@ func TestBatch(t *testing.T) {
 	if later[0].ID == events[1].ID {
 		t.Error("an equal change at another time has the same ID")
 	}
-	// The time of an entry is the time of sending, so it may differ in a batch that is divided differently.
+	// The time of an entry is its time of sending, so it may differ if Meta divides the batch differently.
 	for _, list := range []string{
 		`"changes":[{"field":"messages","value":{"messages":[{"id":"wamid.1"}]}}]`,
 		`"changes":[{"field":"messages","value":{"statuses":[{"id":"wamid.1","status":"read"}]}}]`,

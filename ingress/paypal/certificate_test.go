@@ -134,7 +134,7 @@ func serve(content ...[]byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Join(content, nil)) }
 }
 
-// fetching is a verifier that fetches from h and trusts a.
+// fetching is a verifier that fetches certificates from h and trusts a.
 func fetching(t *testing.T, h *host, a *authority, mode webhook.Mode) webhook.Verifier {
 	t.Helper()
 	v, err := paypal.New(webhook.Settings{Source: "pay", Options: options},
@@ -198,7 +198,7 @@ func TestFetched_NotTrusted(t *testing.T) {
 	for name, c := range map[string]struct {
 		url     string
 		answer  http.HandlerFunc
-		refused bool // otherwise the result is temporary
+		refused bool // false: the failure is temporary
 	}{
 		"another root":       {liveURL, serve(stranger.leaf(t, liveSubject, later), stranger.betweenPEM), true},
 		"no intermediate":    {liveURL, serve(good), true},
@@ -225,7 +225,7 @@ func TestFetched_NotTrusted(t *testing.T) {
 	}
 }
 
-// A temporary failure is tried again. A request that is rejected for any certificate causes no request to PayPal.
+// A temporary failure is retried. A request that would be rejected under any certificate causes no request to PayPal.
 func TestFetched_Asks(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -265,7 +265,8 @@ func TestFetched_Asks(t *testing.T) {
 	}
 }
 
-// A certificate that PayPal renews under the same URL is fetched again after the cached one has expired.
+// If PayPal renews a certificate under the same URL, the store fetches it again after the cached certificate has
+// expired.
 func TestFetched_Ended_FetchedAgain(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -298,8 +299,8 @@ func TestFetched_Ended_FetchedAgain(t *testing.T) {
 	}
 }
 
-// An attacker who sends one URL after the other must not cause a request to PayPal for each, nor prevent the use of the
-// cached certificate. A request over the budget is not rejected: PayPal repeats it.
+// An attacker who sends many different URLs must neither cause a request to PayPal for each URL nor prevent the use
+// of the cached certificate. A request that exceeds the budget gets a 503 and not a rejection, so PayPal repeats it.
 func TestFetched_ManyURLs_Bounded(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -329,7 +330,8 @@ func TestFetched_ManyURLs_Bounded(t *testing.T) {
 	}
 }
 
-// PayPal's host has any number of certificates: the cache is bounded, and an evicted certificate is fetched again.
+// PayPal's host may serve any number of certificates: the cache is limited, and an evicted certificate is fetched
+// again.
 func TestFetched_ManyCertificates_FewHeld(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

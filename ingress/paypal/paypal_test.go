@@ -30,7 +30,7 @@ const (
 var (
 	at      = time.Unix(1_772_366_400, 0)
 	options = map[string]string{"webhook_id": "96605875FF6516633"}
-	// keys creates two certificates with their keys, once, because RSA keys take time.
+	// keys creates two certificates with their keys. It runs once, because creating RSA keys takes time.
 	keys = sync.OnceValue(func() [2]webhooktest.Key {
 		return [2]webhooktest.Key{newKey(subject, 2048), newKey(subject, 2048)}
 	})
@@ -238,8 +238,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// The scheme signs a checksum, as the package comment warns. If this test fails, PayPal's scheme has changed, and the
-// comment is out of date.
+// PayPal's scheme signs only a checksum, as the package comment warns. If this test fails, PayPal's scheme has
+// changed, and the comment is out of date.
 func TestVerify_ForgedBodyWithEqualChecksum_Admitted(t *testing.T) {
 	t.Parallel()
 	r := signed(t, at)
@@ -269,8 +269,8 @@ func checksumSuffix(want uint32, data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(nil, register^^crc32.ChecksumIEEE(data))
 }
 
-// Not webhooktest.FuzzVerify: it reports any other accepted body as a fault, and a fuzzer can find a collision of
-// CRC-32.
+// The test does not use webhooktest.FuzzVerify, which reports any other accepted body as a bug: a fuzzer can find a
+// collision of CRC-32.
 func FuzzVerify(f *testing.F) {
 	v, good := setup(f), signed(f, at)
 	f.Add("https://api.paypal.com/v1/notifications/certs/a", good.Header.Get("PAYPAL-TRANSMISSION-SIG"), good.Body)

@@ -64,7 +64,7 @@ func diagnoser(t *testing.T) *rejected.Diagnoser {
 	return d
 }
 
-// sent returns a request signed by p and received now.
+// sent returns a request that p has signed and that arrives now.
 func sent(t *testing.T, p webhook.Provider, in webhook.SignInput) *webhook.Request {
 	t.Helper()
 	if in.At.IsZero() {
@@ -77,7 +77,7 @@ func sent(t *testing.T, p webhook.Provider, in webhook.SignInput) *webhook.Reque
 	return &webhook.Request{Method: http.MethodPost, URL: out.URL, Header: out.Header, Body: out.Body, ReceivedAt: now}
 }
 
-// refuse verifies r with the source's verifier, which must reject it, and returns its diagnosis.
+// refuse verifies r with the source's verifier, which must reject r, and returns the diagnosis.
 func refuse(t *testing.T, source string, r *webhook.Request) rejected.Diagnosis {
 	t.Helper()
 	s := sources()[source]
@@ -182,8 +182,8 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// Missing headers besides the signature do not indicate another scheme, and neither does the provider's own header or
-// an empty one. A thin event that is signed with a secret of the source needs no other secret.
+// Other missing headers do not indicate another scheme, and neither does the provider's own signature header or an
+// empty header. A thin event that is signed with a secret of the source needs no other secret.
 func TestDiagnose_OwnSecretFits_NoOtherSecretAdvised(t *testing.T) {
 	t.Parallel()
 	const thin = `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}`
@@ -214,7 +214,7 @@ func TestDiagnose_MissingHeader_OtherSignatures(t *testing.T) {
 		provider webhook.Provider
 		secret   string
 		r        *webhook.Request
-		says     string // "" if no other header must be named
+		says     string // "" if the finding names no other header
 	}{
 		"timestamp missing":          {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Request-Timestamp"), ""},
 		"timestamp beside":           {slack.Provider, token, signed(slack.Provider, token, "X-Slack-Signature", "X-Signature-Timestamp"), ""},
@@ -284,7 +284,7 @@ func onlySHA1(r *webhook.Request) *webhook.Request {
 	return r
 }
 
-// A compressed body that expands too much costs at most the limit, and matches nothing.
+// Decompressing a body that expands too much stops at the limit, and the body matches nothing.
 func TestDiagnose_Bomb(t *testing.T) {
 	t.Parallel()
 	bomb := gzipped(t, strings.Repeat("0", 4<<20))
@@ -295,8 +295,8 @@ func TestDiagnose_Bomb(t *testing.T) {
 	}
 }
 
-// The same applies to other bodies with small size and large content. With nested brackets, each on an indented line,
-// 20 KB became a gigabyte; a batch of empty events contains hundreds of thousands of them.
+// The same applies to other bodies with a small size and a large content. Nested brackets, each on an indented line,
+// expanded 20 KB to a gigabyte; a batch of empty events contains hundreds of thousands of events.
 func TestDiagnose_CostBounded(t *testing.T) {
 	all := sources()
 	all["meta"] = rejected.Source{Provider: meta.Provider, Settings: webhook.Settings{Source: "meta", Mode: webhook.Live, Secrets: []webhook.Secret{{Label: "main", Value: strangeSecret}}}}
@@ -341,8 +341,8 @@ func FuzzDiagnose(f *testing.F) {
 	})
 }
 
-// The sender uses the secret in another encoding than the source. The diagnosis names the encoding and the setting, and
-// with this setting the delivery is accepted.
+// The sender decodes the secret with another encoding than the source. The diagnosis names the encoding and the
+// setting. With this setting the source accepts the delivery.
 func TestDiagnose_SecretInAnotherEncoding(t *testing.T) {
 	t.Parallel()
 	const text, encoded, digits = "no-base64_0123456789abcdefghij!!", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYw", "3031323334353637383961626364656630313233343536373839616263646566"
@@ -351,7 +351,7 @@ func TestDiagnose_SecretInAnotherEncoding(t *testing.T) {
 		provider webhook.Provider
 		options  map[string]string
 		secret   string
-		key      []byte // the key of the sender
+		key      []byte // the key that the sender signs with
 		says     string
 	}{
 		"whole text":            {standardwebhooks.Provider, nil, "whsec_" + encoded, []byte("whsec_" + encoded), "its whole text: set options.key_encoding: text"},

@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// shelf is a store in memory that counts writes and may fail.
+// shelf is a store in memory that counts writes and can fail.
 type shelf struct {
 	mu      sync.Mutex
 	writes  int
@@ -69,7 +69,7 @@ func TestKeeper_KeepsWithDiagnosis(t *testing.T) {
 	k, stop := run(t, rejected.Config{Store: store})
 	r := sent(t, stripe.Provider, webhook.SignInput{Secret: testSecret, Body: []byte(liveBody), URL: "https://hooks.example/hooks/live?token=1"})
 	k.Offer("live", r, noMatch, "192.0.2.1")
-	r.Body[0], r.Header = 'x', nil // the caller may reuse its memory
+	r.Body[0], r.Header = 'x', nil // change the request, because the server reuses its memory
 	<-store.written
 	stop()
 	if len(store.rows) != 1 {
@@ -105,7 +105,7 @@ func TestKeeper_StrangersHeadersAndQueries_NotKept(t *testing.T) {
 		"live":   {[]string{"Content-Type", "Stripe-Signature"}, ""},
 		"gitlab": {[]string{"Content-Type", "X-Gitlab-Event", "X-Gitlab-Token"}, ""},
 		"keyed":  {[]string{"Content-Type", "X-Api-Key", "X-Id"}, ""},
-		"calls":  {[]string{"Content-Type", "X-Twilio-Signature"}, "bodySHA256=00"}, // the query is signed
+		"calls":  {[]string{"Content-Type", "X-Twilio-Signature"}, "bodySHA256=00"}, // this signature covers the query
 	} {
 		store := newShelf()
 		k, stop := run(t, rejected.Config{Store: store, Diagnoser: d})
@@ -130,7 +130,7 @@ func TestKeeper_StrangersHeadersAndQueries_NotKept(t *testing.T) {
 	}
 }
 
-// A flood causes a bounded number of rows and writes.
+// A flood of rejections causes a limited number of rows and writes.
 func TestKeeper_Flood_Bounded(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -153,8 +153,8 @@ func TestKeeper_Flood_Bounded(t *testing.T) {
 	}
 }
 
-// One sender of invalid requests, from any number of addresses of its network, leaves space for a provider with a wrong
-// secret.
+// One sender of invalid requests, with any number of addresses in its network, leaves room for a provider with a
+// wrong secret.
 func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]func(i int) string{
@@ -182,7 +182,7 @@ func TestKeeper_Flood_LeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// The memory of waiting rejections is bounded.
+// The memory of queued rejections is limited.
 func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -194,13 +194,14 @@ func TestKeeper_LargeBodies_Bounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	k.Run(ctx) // writes the waiting rejections and returns
+	k.Run(ctx) // writes the queued rejections and returns
 	if n := len(store.rows); n != 128 || len(store.rows[0].Body) != rejection.MaxBody {
 		t.Errorf("%d requests waited, want 128 with 64 KiB each", n)
 	}
 }
 
-// A body over 64 KiB is truncated at once and not diagnosed: a form of a megabyte took a quarter of a second.
+// A body over 64 KiB is truncated at once and not diagnosed, because the diagnosis of a form of one megabyte took a
+// quarter of a second.
 func TestKeeper_LargeBody_KeptCut(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -214,7 +215,7 @@ func TestKeeper_LargeBody_KeptCut(t *testing.T) {
 	}
 }
 
-// Replays of one captured delivery that is too old displace nothing: one of them is stored.
+// Replays of one expired delivery displace no other rejections, because only one of them is stored.
 func TestKeeper_Replays_KeptOnce(t *testing.T) {
 	t.Parallel()
 	store := newShelf()
@@ -249,7 +250,7 @@ func TestKeeper_StoreDown_GoesOn(t *testing.T) {
 	}
 }
 
-// A request with an incomplete body is stored as truncated: it can be shown, and not admitted.
+// A request with an incomplete body is stored as truncated: operators can view it, but not admit it.
 func TestKeeper_Incomplete_IsTruncated(t *testing.T) {
 	t.Parallel()
 	store := newShelf()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// probe verifies requests like the verifier of a source, but also with expired and future secrets.
+// probe verifies requests as the verifier of a source does, but also accepts expired and future secrets.
 type probe struct {
 	Provider webhook.Provider
 	webhook.Settings

@@ -123,8 +123,9 @@ func TestVerify_Signature(t *testing.T) {
 		signature, timestamp string
 		class                webhook.Class
 	}{
-		"as sent":         {encode(sig.R, sig.S), "1772366400", ""},
-		"s is n-s":        {encode(sig.R, new(big.Int).Sub(n, sig.S)), "1772366400", ""}, // malleable by design: never an identity
+		"as sent": {encode(sig.R, sig.S), "1772366400", ""},
+		// ECDSA signatures can be changed without the key, so a signature is never an identity
+		"s is n-s":        {encode(sig.R, new(big.Int).Sub(n, sig.S)), "1772366400", ""},
 		"zero":            {encode(zero, zero), "1772366400", webhook.NoMatchingSignature},
 		"r is n":          {encode(n, sig.S), "1772366400", webhook.NoMatchingSignature},
 		"swapped":         {encode(sig.S, sig.R), "1772366400", webhook.NoMatchingSignature},
@@ -172,7 +173,8 @@ func TestVerify_BodyCannotBeShifted(t *testing.T) {
 	}
 }
 
-// A signed body that begins with a digit is accepted. A body whose first digit is moved from the timestamp is not.
+// A signed body that begins with a digit is accepted. If that digit was moved from the timestamp to the body, the
+// delivery is rejected.
 func TestVerify_DigitsBetweenTimestampAndBody(t *testing.T) {
 	t.Parallel()
 	v, key := setup(t)

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 	t.Run("classic", func(t *testing.T) { webhooktest.Run(t, suite) })
 	suite.Settings.Options = map[string]string{shopify.EventsOption: "true"}
 	suite.Headers, suite.Signature = []string{"Shopify-Hmac-Sha256"}, "Shopify-Hmac-Sha256"
-	// Without this, the additional classic signature would replace the one that the suite removes.
+	// Otherwise the additional classic signature would replace the signature that the suite removes.
 	suite.Sign = func(in webhook.SignInput) (webhook.SignOutput, error) {
 		out, err := shopify.Provider.Sign(in)
 		out.Header.Del("X-Shopify-Hmac-Sha256")
@@ -68,7 +68,7 @@ func signed(t testing.TB, topic, body string) *webhook.Request {
 	return &webhook.Request{Header: out.Header, Body: out.Body, ReceivedAt: at}
 }
 
-// The headers that Shopify's own library requires (shopify-app-js, webhooks/validate.ts).
+// Shopify's own library requires these headers (shopify-app-js, webhooks/validate.ts).
 func TestSign_HeadersThatShopifysLibraryNeeds(t *testing.T) {
 	t.Parallel()
 	needed := []string{"Hmac-Sha256", "Topic", "Shop-Domain", "API-Version", "Webhook-Id"}
@@ -95,8 +95,8 @@ func TestVerify_Header(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 32 bytes leave two spare bits in the last digit before the padding: a lax decoder reads other digits as the same
-	// bytes.
+	// 32 bytes leave two unused bits in the last digit before the padding, so a lax decoder reads several digits as
+	// the same bytes.
 	digits := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	spare := good[:42] + string(digits[strings.IndexByte(digits, good[42])|1]) + "="
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestVerify_BothFamilies(t *testing.T) {
 
 const eventsBody = `{"action":"update","data":{"product":{"id":"gid://shopify/Product/123"}}}`
 
-// signedEvents is a delivery of Events, which has both families of headers.
+// signedEvents is a delivery of Shopify Events, which has both families of headers.
 func signedEvents(t testing.TB, topic, body string) *webhook.Request {
 	t.Helper()
 	out, err := shopify.Provider.Sign(webhook.SignInput{

@@ -35,14 +35,14 @@ func TestDifferential(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch rnd.IntN(20) {
-			case 0: // signed with a dot in the ID
+			case 0: // the ID contains a dot when it is signed
 				signature, err := theirs.Sign("msg.1", in.At, in.Body)
 				if err != nil {
 					t.Fatal(err)
 				}
 				out.Header.Set("webhook-id", "msg.1")
 				out.Header.Set("webhook-signature", signature)
-			case 1: // another text of the same time
+			case 1: // another text for the same time
 				out.Header.Set("webhook-timestamp", []string{"+", "0"}[rnd.IntN(2)]+out.Header.Get("webhook-timestamp"))
 			}
 			return &webhook.Request{Header: out.Header, Body: out.Body, ReceivedAt: now}

@@ -146,7 +146,8 @@ func TestVerify_Headers(t *testing.T) {
 	}
 }
 
-// "a.1" and "2" join to the same bytes as "a" and "1.2": an ID with a dot does not run.
+// The signed texts of "a.1" with "2" and of "a" with "1.2" are equal, so an event whose ID contains a dot does not
+// run.
 func TestEvents_ShiftedFields_Parked(t *testing.T) {
 	t.Parallel()
 	r := signed(t, standardwebhooks.Provider, secretA, "1772366400."+body)

@@ -31,7 +31,7 @@ func TestDifferential(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rnd.IntN(10) == 0 { // other texts of the same time
+			if rnd.IntN(10) == 0 { // other texts for the same time
 				out.Header.Set("Stripe-Signature", strings.Replace(header(&webhook.Request{Header: out.Header}), "t=", "t="+[]string{"+", "0", "-"}[rnd.IntN(3)], 1))
 			}
 			return &webhook.Request{Header: out.Header, Body: out.Body, ReceivedAt: now}

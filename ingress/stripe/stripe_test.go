@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 		},
 		Headers:   []string{"Stripe-Signature"},
 		Signature: "Stripe-Signature",
-		Join: func(values ...string) string { // t=,v1= and the v1 of the others
+		Join: func(values ...string) string { // joins t=,v1= with the v1 values of the other headers
 			var b strings.Builder
 			for i, v := range values {
 				stamp, sig, _ := strings.Cut(v, ",")

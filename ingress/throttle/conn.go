@@ -28,7 +28,7 @@ type Conn struct {
 	rests, requested bool
 }
 
-// change runs f with cs.mu held. It does nothing if c is closed.
+// change calls f while cs.mu is locked. It does nothing if c is closed.
 func (c *Conn) change(f func()) {
 	if c == nil {
 		return
@@ -40,7 +40,7 @@ func (c *Conn) change(f func()) {
 	}
 }
 
-// open reports whether c is not closed. c.cs.mu is held.
+// open reports whether c is not closed. The caller has locked c.cs.mu.
 func (c *Conn) open() bool { return c.place < len(c.cs.open) && c.cs.open[c.place] == c }
 
 // Requested records that addr has sent the head of a request. The network of addr counts the connection as unproven
@@ -90,7 +90,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// suspect adds c to the unproven connections of addr's network. c.cs.mu is held.
+// suspect adds c to the unproven connections of addr's network. The caller has locked c.cs.mu.
 func (c *Conn) suspect(addr netip.Addr) {
 	c.prove()
 	c.sender, c.since = Network(addr), time.Now()
@@ -98,7 +98,7 @@ func (c *Conn) suspect(addr netip.Addr) {
 	countUnproven(c.cs.wide, wide(c.sender))
 }
 
-// prove removes c from the unproven connections. c.cs.mu is held.
+// prove removes c from the unproven connections. The caller has locked c.cs.mu.
 func (c *Conn) prove() {
 	c.rests = false
 	if c.network != nil {
@@ -108,7 +108,8 @@ func (c *Conn) prove() {
 	}
 }
 
-// leave removes c from cs.open, and moves the last connection to its index. c.cs.mu is held, and c is open.
+// leave removes c from cs.open, and moves the last connection to its index. The caller has locked c.cs.mu, and c is
+// open.
 func (c *Conn) leave() {
 	c.prove()
 	last := len(c.cs.open) - 1

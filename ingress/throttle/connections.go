@@ -117,7 +117,7 @@ func (cs *Connections) follow(c net.Conn, state http.ConnState) {
 		conn.Requested(conn.peer)
 	case state == http.StateIdle:
 		conn.head.answered()
-		conn.change(func() { conn.since, conn.rests = time.Now(), true }) // whether it is unproven does not change
+		conn.change(func() { conn.since, conn.rests = time.Now(), true }) // the connection stays proven or unproven
 	}
 }
 
@@ -172,8 +172,8 @@ func (cs *Connections) enter(inner net.Conn) (*Conn, bool) {
 	return c, true
 }
 
-// victim returns the connection that a new connection closes, or nil if every connection is proven. cs.mu is held.
-// victim reads all connections, which takes less than 0.1 ms for 2,048.
+// victim returns the connection that a new connection closes, or nil if every connection is proven. The caller has
+// locked cs.mu. victim reads all connections, which takes less than 0.1 ms for 2,048.
 func (cs *Connections) victim() *Conn {
 	cs.rankNetworks()
 	stalled := time.Now().Add(-greeting)
@@ -208,7 +208,7 @@ func (c *Conn) worse(other *Conn, stalled time.Time) bool {
 // rankNetworks sets the rank of each network. Connections of the network with the highest rank are closed first. The
 // rank grows with the unproven connections of the /24 or /48, and then with the unproven connections of the network
 // itself. The rank of networks in cs.delivered is 0, unless their unproven connections are more than half of the
-// maximum. cs.mu is held.
+// maximum. The caller has locked cs.mu.
 func (cs *Connections) rankNetworks() {
 	held := 0
 	for addr, n := range cs.networks {

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// queue is a listener whose connections have addresses chosen by the test.
+// queue is a listener whose connections have the addresses that the test chooses.
 type queue struct {
 	net.Listener
 	from []string
@@ -164,7 +164,7 @@ func TestConnections_Full_WhoGoes(t *testing.T) {
 	}
 }
 
-// If each connection processes a verified request, a new one is closed.
+// If every connection processes a verified request, the server closes a new connection.
 func TestConnections_AllVerified_NewOneRefused(t *testing.T) {
 	t.Parallel()
 	cs := throttle.NewConnections(2, slog.New(slog.DiscardHandler))
@@ -179,7 +179,7 @@ func TestConnections_AllVerified_NewOneRefused(t *testing.T) {
 	}
 }
 
-// A connection that lost its slot, or was closed, never frees a second slot.
+// A connection that lost its slot or was closed never frees a second slot.
 func TestConnections_LeavesOnce(t *testing.T) {
 	t.Parallel()
 	cs := throttle.NewConnections(2, slog.New(slog.DiscardHandler))
@@ -193,7 +193,7 @@ func TestConnections_LeavesOnce(t *testing.T) {
 	}
 }
 
-// Errors of accept are logged, but not each of them.
+// The server logs errors of Accept, but not every one.
 func TestConnections_AcceptFails_Warned(t *testing.T) {
 	t.Parallel()
 	var said counter

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Listen returns l as [Connections.Serve] wraps it.
+// Listen wraps l in the same way as [Connections.Serve].
 func (cs *Connections) Listen(l net.Listener) net.Listener { return &listener{l, cs} }
 
 // Follow records a change of c's state, as a server does.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Each head is counted separately, for any division of a connection's bytes.
+// The server counts the fields of each head separately, however the connection's bytes are divided.
 func TestHead_Pipelined_CountedPerRequest(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat("line\n", 3*maxFields)
@@ -43,7 +43,7 @@ func TestHead_Pipelined_CountedPerRequest(t *testing.T) {
 	}
 }
 
-// The next head is counted from its beginning after a body without a length.
+// After a body without a length, it counts the next head from its beginning.
 func TestHead_Answered_NextCounted(t *testing.T) {
 	t.Parallel()
 	var h head

@@ -49,7 +49,8 @@ func (m *Memory) Held() int64 {
 	return m.held
 }
 
-// settle removes b from the bodies that can be shed and from the counts of its sender and source. m.mu is held.
+// settle removes b from the bodies that can be shed and from the counts of its sender and source. The caller has
+// locked m.mu.
 func (m *Memory) settle(b *Body) {
 	if _, ok := m.open[b]; !ok {
 		return
@@ -59,7 +60,7 @@ func (m *Memory) settle(b *Body) {
 	m.bySource[b.source] -= b.bytes
 }
 
-// greediest returns the body to shed. m.mu is held, and some body is open.
+// greediest returns the body to shed. The caller has locked m.mu, and some body is open.
 func (m *Memory) greediest() *Body {
 	var most *Body
 	for b := range m.open {
@@ -77,13 +78,13 @@ func (m *Memory) greedier(a, b *Body) int {
 		cmp.Compare(a.bytes, b.bytes))
 }
 
-// drop ends the reading of b. Its bytes stay in use until b is released. m.mu is held.
+// drop ends the reading of b. Its bytes stay in use until b is released. The caller has locked m.mu.
 func (m *Memory) drop(b *Body) {
 	m.settle(b)
 	b.shed = true
 	m.leaving += b.bytes
 	b.cut()
-	m.released.Broadcast() // b itself may be waiting
+	m.released.Broadcast() // b itself may be waiting in Take
 }
 
 // Body counts the bytes of one body in [Memory]. A nil Body counts nothing and is never shed.

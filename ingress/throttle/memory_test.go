@@ -10,7 +10,7 @@ import (
 
 const mib = 1 << 20
 
-// upload describes a body.
+// upload describes a body and the steps of its transfer.
 type upload struct {
 	from, source string
 	bytes        int64
@@ -22,7 +22,7 @@ func TestMemory_Full_GreediestBodyGoes(t *testing.T) {
 	const a, b = "192.0.2.1", "192.0.2.2"
 	for name, c := range map[string]struct {
 		bodies []upload
-		// cut lists the bodies that were ended. refused is set if the last one got no memory.
+		// cut lists the bodies that Memory shed. refused is set if the last body got no memory.
 		cut     []int
 		refused bool
 	}{
@@ -46,7 +46,7 @@ func TestMemory_Full_GreediestBodyGoes(t *testing.T) {
 				var body *throttle.Body
 				body = m.Body(netip.MustParseAddr(u.from), u.source, func() {
 					cut = append(cut, i)
-					go body.Release() // the reader of the body has stopped
+					go body.Release() // simulates a reader of the body that has stopped
 				})
 				taken = body.Take(u.bytes)
 				if u.whole {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// A key without tokens is remembered while at most the configured number of other keys is used.
+// Buckets remembers a key without tokens while at most the configured number of other keys is used.
 func TestBuckets_ManyKeys_UsedUpIsRemembered(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

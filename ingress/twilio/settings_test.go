@@ -12,7 +12,7 @@ import (
 
 const settingsHeader = "X-Twilio-Webhooks-Signature-Settings"
 
-// signedWithSHA256 is the form as Twilio signs it for a Webhooks Rule.
+// signedWithSHA256 is the form with the signature that Twilio makes for a Webhooks Rule.
 func signedWithSHA256(t *testing.T) *webhook.Request {
 	t.Helper()
 	r := signed(t, endpoint, "", form)
@@ -22,7 +22,7 @@ func signedWithSHA256(t *testing.T) *webhook.Request {
 	return r
 }
 
-// The settings header selects the hash, and the source's secrets the key.
+// The settings header selects the hash algorithm; the source's secrets are the keys.
 func TestVerify_SignatureSettings(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
@@ -54,7 +54,7 @@ func TestVerify_SignatureSettings(t *testing.T) {
 	}
 }
 
-// A rejected request with an unsupported algorithm is distinguished from one with a wrong secret.
+// The diagnosis distinguishes a request with an unsupported algorithm from a request with a wrong secret.
 func TestHints_SignatureSettings(t *testing.T) {
 	t.Parallel()
 	hinter := setup(t).(webhook.Hinter)
@@ -76,7 +76,7 @@ func get(t *testing.T, query string) *webhook.Request {
 	return r
 }
 
-// A callback by GET has its parameters in the query: they are its event and its body.
+// A callback by GET has its parameters in the query, so the query is its event and its body.
 func TestEvents_GET(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
@@ -96,7 +96,7 @@ func TestEvents_GET(t *testing.T) {
 	}
 }
 
-// An attacker with a form can move its parameters into the URL, where the text of a message would become parameters.
+// An attacker with a form can move its parameters into the URL, so that the text of a message becomes parameters.
 func TestEvents_FormMovedIntoTheQuery_Parked(t *testing.T) {
 	t.Parallel()
 	v := setup(t)
@@ -110,7 +110,7 @@ func TestEvents_FormMovedIntoTheQuery_Parked(t *testing.T) {
 	}
 }
 
-// Twilio's own parsers keep an invalid escape unchanged, and sign it so.
+// Twilio's own parsers keep an invalid escape unchanged, and sign it in this form.
 func TestVerify_BrokenEscape_Admitted(t *testing.T) {
 	t.Parallel()
 	v := setup(t)

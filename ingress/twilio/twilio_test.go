@@ -246,7 +246,7 @@ func TestEvents(t *testing.T) {
 	const (
 		call      = "CallSid=CA1&CallStatus=completed&AccountSid=AC1&Timestamp=Sun%2C+01+Mar+2026+11%3A59%3A58+%2B0000"
 		recording = "RecordingSid=RE1&RecordingStatus=completed&CallSid=CA1"
-		// The action URL of <Record>: the status is the call's.
+		// The action URL of <Record> receives the status of the call, not of the recording.
 		recorded      = "RecordingSid=RE1&CallStatus=in-progress&CallSid=CA1"
 		transcription = "TranscriptionSid=TR1&TranscriptionStatus=completed&RecordingSid=RE1&CallSid=CA1&CallStatus=completed"
 		room          = "RoomSid=RM1&StatusCallbackEvent=participant-connected&ParticipantSid=PA1"
@@ -300,8 +300,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// joined returns the identity of a form without repeated parameters: they follow the endpoint's query, as Twilio signs
-// them.
+// joined returns the identity of a form without repeated parameters: the parameters follow the endpoint's query, as
+// Twilio signs them.
 func joined(t *testing.T, form string) []byte {
 	t.Helper()
 	values, err := url.ParseQuery(form)
@@ -350,8 +350,8 @@ func TestEvents_OneEventInEachSpellingOfTheForm(t *testing.T) {
 	}
 }
 
-// The valid delivery is JSON: the form scheme joins names and values without separators, so some changed forms have the
-// same signature by the scheme's own rule.
+// The valid delivery is JSON, because the scheme for forms joins names and values without separators, so that some
+// changed forms have the same signature.
 func FuzzVerify(f *testing.F) {
 	webhooktest.FuzzVerify(f, setup(f), signed(f, endpoint, "application/json", stream), "X-Twilio-Signature")
 }

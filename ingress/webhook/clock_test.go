@@ -20,7 +20,7 @@ func TestCheckClock_Edges(t *testing.T) {
 		{at.Add(-300 * time.Second), ""},
 		{at.Add(-300*time.Second - time.Millisecond), webhook.TimestampTooNew},
 		{at.Add(-100 * 365 * 24 * time.Hour), webhook.TimestampTooNew},
-		// The difference exceeds a Duration.
+		// This difference does not fit into a Duration.
 		{at.AddDate(-400, 0, 0), webhook.TimestampTooNew},
 		{at.AddDate(400, 0, 0), webhook.TimestampTooOld},
 	} {

@@ -59,7 +59,7 @@ func TestNewHMACKeyring_Length(t *testing.T) {
 			t.Errorf("%s: got %v, want ok=%t", name, err, c.ok)
 		}
 	}
-	// The key counts, not its text: 24 hex digits are 12 bytes.
+	// The length of the key counts, not the length of its text: 24 hex digits are 12 bytes.
 	s := webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: long}}}
 	if _, err := webhook.NewHMACKeyring(s, webhook.HexKey); err == nil {
 		t.Error("a hex key of 12 bytes is accepted")

@@ -19,7 +19,7 @@ func TestCheckStandIn_Refused(t *testing.T) {
 		"your_webhook_secret_goes_here", "whsec_your_signing_secret_0123", "<your webhook secret, see 1Password>", "TODO_set_in_production_1",
 		"whsec_TODO-set-in-production", "supersecretsupersecret12", "super-secret-0123456789-", "My_Secret_Is_Not_Yet_Here", "your-api-key-0123456789ab",
 		"whsec_<insert secret here 12>", "paste_your_secret_in_here",
-		// From published configuration files, short and long.
+		// These placeholders come from published configuration files.
 		"changeme", "change-me", "CHANGE_ME_PLEASE_CHANGE_ME_PLEASE", "changeit", "secret", "secretsecretsecretsecret", "password", "password1234567890123456",
 		"whsec_", "whsec_...", "whsec_…", "sk_live_...abcd", "whsec_xxx", "whsec_xxxxxxxxxxxxxxxxxxxxxxxx", "xxx", "xxxx-xxxx-xxxx-xxxx-xxxx-xxxx", "whsec_********",
 		"your-secret-here", "your-webhook-secret-here", "your_stripe_webhook_secret", "replace-with-real-secret-123", "replace_me", "insert-secret-here-please",
@@ -36,7 +36,7 @@ func TestCheckStandIn_Refused(t *testing.T) {
 	}
 }
 
-// A secret that contains such a word, or in an unusual form, is not a placeholder.
+// A secret is not a placeholder if it only contains such a word among other text, or in an unusual form.
 func TestCheckStandIn_SecretsTaken(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{
@@ -61,7 +61,7 @@ func TestCheckStandIn_RandomSecretsTaken(t *testing.T) {
 	}
 }
 
-// A key is also checked after decoding, because base64 hides the word.
+// CheckKey also checks a key after decoding, because base64 hides the word.
 func TestNewHMACKeyring_StandInInBase64_Refused(t *testing.T) {
 	t.Parallel()
 	s := webhook.Settings{Source: "s", Secrets: []webhook.Secret{{Label: "a", Value: base64.StdEncoding.EncodeToString([]byte("changemechangemechangeme"))}}}

@@ -63,7 +63,7 @@ func TestVerify_Timestamp(t *testing.T) {
 	for stamp, want := range map[string]webhook.Class{
 		"2026-03-01T12:00:00Z":      "",
 		"2026-03-01T12:00:01Z":      webhook.NoMatchingSignature,
-		"2026-03-01T13:00:00+01:00": webhook.NoMatchingSignature, // the same time in other bytes
+		"2026-03-01T13:00:00+01:00": webhook.NoMatchingSignature, // the same time in another text
 		"2026-03-01T12:00:00+0000":  webhook.NoMatchingSignature,
 		"2026-03-01T12:00:00.5Z":    webhook.NoMatchingSignature,
 		"2026-03-01T12:00:00":       webhook.MalformedHeader,

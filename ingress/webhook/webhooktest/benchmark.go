@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Benchmark measures the cost of one delivery of 1.2 KB before it is stored: its verification against the second of two
-// secrets, and the parsing of its envelope. in needs no secret and no time.
+// Benchmark measures the cost of one delivery of 1.2 KB before it is stored: verifying it with the second of two
+// secrets, and parsing its envelope. in needs no secret and no time.
 func Benchmark(b *testing.B, p webhook.Provider, other, secret string, in webhook.SignInput) {
 	b.Helper()
 	v, err := p.New(webhook.Settings{Source: "s",

@@ -50,7 +50,7 @@ func (s Suite) testValid(t *testing.T) {
 	}
 }
 
-// compareEvent compares the non-zero fields of want.
+// compareEvent compares the fields of want that are not zero.
 func compareEvent(t *testing.T, got, want webhook.Event) {
 	t.Helper()
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
@@ -145,7 +145,7 @@ func (s Suite) testClock(t *testing.T, tolerance time.Duration) {
 			} else {
 				s.refused(t, v, r, c.class)
 			}
-			// A kept request is verified against its own receive time.
+			// A stored request is verified with its own receive time.
 			r.ReceivedAt = now.Add(c.skew)
 			admitted(t, v, r, "first")
 		})
@@ -261,7 +261,7 @@ func (s Suite) testNew(t *testing.T) {
 	}
 }
 
-// testKept verifies a rejected request from its kept headers, and fails if other headers are kept.
+// testKept verifies a rejected request again with its stored headers, and fails if other headers are stored.
 func (s Suite) testKept(t *testing.T) {
 	t.Parallel()
 	v := s.verifier(t, s.secret(0))

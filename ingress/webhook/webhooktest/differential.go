@@ -11,23 +11,24 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Differential compares a verifier with the vendor's own library on spoiled deliveries.
+// Differential compares a verifier with the vendor's own library on deliveries that the test has damaged.
 type Differential struct {
 	Ours   webhook.Verifier
 	Theirs func(*webhook.Request) error
 	// Sign makes a valid delivery. It may vary its values (clock, ID).
 	Sign func(*rand.Rand) *webhook.Request
-	// Headers are the headers to spoil, for example by inserting Fragments.
+	// Headers are the headers to damage, for example by inserting Fragments.
 	Headers   []string
 	Fragments []string
-	// Stricter and Laxer name the intended differences: ours rejects and theirs admits, or the reverse. Each function
-	// reports whether its difference can explain the two verdicts on a request. Run fails if a difference never occurs.
+	// Stricter and Laxer name the intended differences: in Stricter, pawl rejects a request that the library admits;
+	// in Laxer, the reverse. Each function reports whether its difference can explain the two verdicts on a request.
+	// Run fails if a difference never occurs.
 	Stricter, Laxer map[string]func(*webhook.Request) bool
 	Rounds          int
 }
 
-// Run spoils Rounds deliveries, from a fixed seed, and fails if the two verdicts differ without an intended difference
-// that explains it.
+// Run damages Rounds deliveries, from a fixed seed, and fails if the two verdicts differ and no intended difference
+// explains it.
 func (d Differential) Run(t *testing.T) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -74,7 +75,7 @@ func (d Differential) Run(t *testing.T) {
 	t.Logf("%d rounds: both admit %d, both refuse %d, differences %v", d.Rounds, admitted, refused, met)
 }
 
-// spoil changes headers or body of r, or leaves r unchanged.
+// spoil changes a header or the body of r, or leaves r unchanged.
 func (d Differential) spoil(rnd *rand.Rand, r *webhook.Request) {
 	r.Header = r.Header.Clone()
 	if rnd.IntN(8) == 0 && len(r.Body) > 0 {

@@ -22,15 +22,15 @@ const (
 	plantEnv  = "PAWL_PLANTED_BUG"
 )
 
-// plant is a verifier with a bug: verify and events replace the methods of a correct one.
+// plant is a verifier with a bug: verify and events replace the methods of a correct verifier.
 type plant struct {
 	settings func(webhook.Settings) webhook.Settings
-	anyNew   bool // New never fails
+	anyNew   bool // New accepts any settings
 	verify   func(webhook.Verifier, *webhook.Request) (webhook.Match, error)
 	events   func([]webhook.Event) []webhook.Event
 }
 
-// plants are the bugs that the suite must find. Each was found in a public receiver.
+// plants are the bugs that the conformance suite must find. Each was found in a public receiver.
 var plants = map[string]plant{
 	"first secret only": {settings: func(s webhook.Settings) webhook.Settings {
 		s.Secrets = s.Secrets[:min(1, len(s.Secrets))]
@@ -112,7 +112,7 @@ var plants = map[string]plant{
 	}},
 }
 
-// admitting is a verifier that accepts deliveries that it should reject with one of the classes.
+// admitting is a verifier that accepts deliveries that it should reject with one of the given classes.
 func admitting(classes ...webhook.Class) plant {
 	return plant{verify: func(v webhook.Verifier, r *webhook.Request) (webhook.Match, error) {
 		m, err := v.Verify(r)
@@ -170,8 +170,9 @@ func provider(p plant) webhook.Provider {
 	return provider
 }
 
-// TestRun_FindsPlantedBugs runs the suite on verifiers with a bug. Every bug must fail the suite. Each runs in its own
-// process, because a failing subtest cannot be caught. TestPlanted without a bug checks that a correct verifier passes.
+// TestRun_FindsPlantedBugs runs the suite on verifiers with a bug. Every bug must fail the suite. Each bug runs in
+// its own process, because a test cannot catch a failing subtest. Without a bug, TestPlanted checks that a correct
+// verifier passes.
 func TestRun_FindsPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for name := range plants {
@@ -195,8 +196,8 @@ func runPlanted(t *testing.T, name string) ([]byte, error) {
 	return out, err
 }
 
-// TestPlanted is the other process of TestRun_FindsPlantedBugs if the environment names a bug. Otherwise it runs the
-// suite on a correct verifier.
+// TestPlanted is the child process of TestRun_FindsPlantedBugs if an environment variable names a bug. Otherwise it
+// runs the suite on a correct verifier.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
 	webhooktest.Run(t, webhooktest.Suite{

@@ -40,8 +40,8 @@ type Suite struct {
 
 	// Headers are the required headers of the scheme.
 	Headers []string
-	// Signature is the header with the signature. Join writes several of its values into one; it is nil if the scheme
-	// has a single signature.
+	// Signature is the header with the signature. Join combines several values of this header into one; it is nil if
+	// the scheme has a single signature.
 	Signature string
 	Join      func(values ...string) string
 
