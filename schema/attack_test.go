@@ -21,8 +21,8 @@ select to_regclass('public.mark') is not null,
        exists (select from pg_trigger g join pg_class c on c.oid = g.tgrelid join pg_proc p on p.oid = g.tgfoid
                 where p.prosecdef and c.relpersistence = 't')`
 
-// attack returns a migrated database with the roles. With temporary, each role may create temporary tables, which
-// normally only some of them may.
+// attack returns a migrated database with the roles. If temporary is set, each role may create temporary tables; by
+// default only some roles may.
 func attack(t *testing.T, temporary bool) *pgxpool.Pool {
 	t.Helper()
 	owner := schematest.New(t)
@@ -42,7 +42,7 @@ func run(t *testing.T, db schema.Execer, sql string) {
 
 // TestRoles_Attacked_RunNothingAsTheOwner runs known ways in which a role can make the owner run the role's code: it
 // uses a function of the owner as a trigger of its own table, it shadows a table of pawl by a temporary table, or it
-// shadows a type of Postgres by a temporary type. Each tries to make the owner create the table "mark".
+// shadows a type of Postgres by a temporary type. Each attack tries to make the owner create the table "mark".
 func TestRoles_Attacked_RunNothingAsTheOwner(t *testing.T) {
 	const mark = `create function pg_temp.mark() returns boolean language plpgsql as $$ begin
 		if current_user = session_user then create table public.mark (); end if; return true; exception when insufficient_privilege then return true; end $$`
@@ -88,8 +88,8 @@ func TestRoles_Attacked_RunNothingAsTheOwner(t *testing.T) {
 	}
 }
 
-// try runs statements with the privileges of role. The session user is the owner, so current_user is the user who runs
-// a function.
+// try runs statements with the privileges of role. The session user is the owner, and current_user shows the user who
+// runs a function.
 func try(t *testing.T, owner *pgxpool.Pool, role string, statements []string) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), owner.Config().ConnConfig)

@@ -11,7 +11,7 @@ import (
 // Columns converts rows of type T to the parameters of a statement that reads them with unnest, one array per column.
 // Make one with [ColumnsOf].
 type Columns[T any] struct {
-	// fields contains, for each array parameter in order, the index of the field of T.
+	// fields contains, for each array parameter in order, the index of the field in T.
 	fields [][]int
 }
 
@@ -26,8 +26,8 @@ var (
 // RunID, or to the field with the tag `db:"run_id"`. Fields of embedded structs are included. Fields without a column
 // are ignored.
 //
-// It panics if a column has no field, or if the numbers of the array parameters have a gap. sql is a constant, so a
-// mistake is found when the program starts.
+// It panics if a column has no field, or if the numbers of the array parameters have a gap. sql is a constant, so the
+// panic happens at program start.
 func ColumnsOf[T any](sql string) Columns[T] {
 	names := map[int]string{}
 	first := 0

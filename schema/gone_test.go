@@ -31,8 +31,8 @@ const (
 	inStatement = "in a statement"
 )
 
-// victim is the process that disappears: it locks the row from its environment, with a pool of that use, and blocks. It
-// returns false in the process of the tests themselves.
+// victim is the process that will disappear. An environment variable names its use; it locks a row with a pool for
+// this use, and blocks. In the process of the tests themselves, it returns false.
 func victim() bool {
 	dsn := os.Getenv("SCHEMA_VICTIM")
 	if dsn == "" {
@@ -67,7 +67,7 @@ func lockAndStay(dsn string, use schema.Use, point, row string) error {
 	if point == inPipeline {
 		pipeline := conn.Conn().PgConn().StartPipeline(ctx)
 		pipeline.SendQueryParams(lock, [][]byte{[]byte(row)}, nil, nil, nil)
-		pipeline.SendFlushRequest() // without the end of the pipeline, at which the server would commit
+		pipeline.SendFlushRequest() // without the end of the pipeline, because the server would commit there
 		if err := pipeline.Flush(); err != nil {
 			return err
 		}
@@ -92,14 +92,15 @@ func lockAndStay(dsn string, use schema.Use, point, row string) error {
 		_, err := conn.Exec(ctx, `select pg_sleep(60)`)
 		return err
 	}
-	select {} // until it is killed
+	select {} // block until the process is killed
 }
 
-// A process disappears while it holds a lock: it is stopped, or the network cable of its host is pulled, so that its
-// kernel does not respond either. Its locks are released within ten seconds, in any state of its transaction.
+// A process disappears while it holds a lock: either the process is stopped, or the network cable of its host is
+// pulled, so that its kernel does not respond either. The server releases the locks within ten seconds, in any state
+// of the transaction.
 //
-// Two cases are not covered. The kernel of a process that is stopped within a pipeline still responds; between two
-// writes of one pipeline are only microseconds. And a statement of a person ends when it is done.
+// The test does not cover two cases. If a process is stopped within a pipeline, its kernel still responds; the time
+// between two writes of one pipeline is only microseconds. A statement that a person runs ends when it is done.
 func TestBound_ProcessVanishes_ItsLocksAreFree(t *testing.T) {
 	t.Parallel()
 	elsewhere := newHost(t)
@@ -176,7 +177,7 @@ func TestBound_ProcessVanishes_ItsLocksAreFree(t *testing.T) {
 	}
 }
 
-// awaitLocked starts a victim and returns when it reports its lock. It is killed when the test ends.
+// awaitLocked starts a victim and returns when the victim reports its lock. The victim is killed when the test ends.
 func awaitLocked(t *testing.T, cmd *exec.Cmd, row string) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -209,10 +210,10 @@ func isFree(t *testing.T, pool *pgxpool.Pool, row string) bool {
 	return free
 }
 
-// host is a network namespace with one virtual cable, which can be pulled.
+// host is a network namespace with one virtual cable that a test can pull.
 type host struct{ name, gateway, network string }
 
-// newHost creates a host if possible: it requires root and iproute2.
+// newHost creates a host if the test runs as root and iproute2 is installed.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -222,7 +223,7 @@ func newHost(t *testing.T) *host {
 		t.Skip("iproute2 is not installed")
 	}
 	pid := os.Getpid()
-	// Four addresses per process from the block for network tests (RFC 2544).
+	// Each process uses four addresses from the block for network tests (RFC 2544).
 	prefix := fmt.Sprintf("198.18.%d.", pid>>6&255)
 	base := pid & 63 * 4
 	h := &host{name: fmt.Sprintf("pawl%d", pid), gateway: fmt.Sprint(prefix, base+1), network: fmt.Sprint(prefix, base, "/30")}
@@ -249,7 +250,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// command is the command line that runs a program on the host. The started process runs the program itself.
+// command returns the command line that runs a program on the host. The started process runs the program itself.
 func (h *host) command(program string) []string {
 	return []string{"ip", "netns", "exec", h.name, program}
 }
@@ -261,14 +262,14 @@ func (h *host) cut(t *testing.T) {
 	}
 }
 
-// startFor starts a second server that the host can reach.
+// startFor starts a second server that the host can connect to.
 func startFor(t *testing.T, h *host) *localpg.Server {
 	t.Helper()
 	var rules bytes.Buffer
 	for _, network := range []string{"127.0.0.1/32", h.network} {
 		fmt.Fprintf(&rules, "host all all %s scram-sha-256\n", network)
 	}
-	dir, err := os.MkdirTemp("", "pawl-gone-") // the server's user must be able to enter it
+	dir, err := os.MkdirTemp("", "pawl-gone-") // the account of the server must be able to enter it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// allowed reports whether the role of a connection may run sql. It does not execute the statement: Postgres checks
-// privileges before.
+// allowed reports whether the role of a connection may run the statement sql. It does not execute the statement,
+// because Postgres checks privileges before execution.
 func allowed(t *testing.T, conn *pgx.Conn, sql string) bool {
 	t.Helper()
 	prepared, err := conn.Prepare(t.Context(), "checked", sql)
@@ -40,7 +40,7 @@ func allowed(t *testing.T, conn *pgx.Conn, sql string) bool {
 	return true
 }
 
-// notOf lists the statements of packages that a worker and the command line do not run.
+// notOf lists statements that neither a worker nor the command line runs.
 var notOf = map[string]string{"session": "people sign in to a console", "request: send": "a console sends requests"}
 
 // TestSetRoles_Statements_EachProcessMayRunItsOwn checks the privileges for each statement of the packages below
@@ -66,7 +66,7 @@ func TestSetRoles_Statements_EachProcessMayRunItsOwn(t *testing.T) {
 	}
 	intake := maps.Clone(schematest.Statements(t, "receipt"))
 	maps.Copy(intake, schematest.Statements(t, "rejection"))
-	// A worker reads the data that an ingress stores.
+	// A worker reads data that an ingress stores.
 	for _, name := range []string{"body", "body size", "load", "trim counts", "get", "admitted", "repeated"} {
 		delete(intake, name)
 	}
@@ -90,7 +90,8 @@ func TestSetRoles_Statements_EachProcessMayRunItsOwn(t *testing.T) {
 	}
 }
 
-// generic returns a connection with a process's role and with plans for any parameters.
+// generic returns a connection with the role of a process, on which Postgres plans statements without knowing the
+// parameters.
 func generic(t *testing.T, owner *pgxpool.Pool, as string) *pgx.Conn {
 	t.Helper()
 	conn := asRole(t, owner, roles[as])
@@ -98,7 +99,7 @@ func generic(t *testing.T, owner *pgxpool.Pool, as string) *pgx.Conn {
 	return conn
 }
 
-// The role that migrates may also be the role of a process, and keeps its privileges.
+// If the role that migrates is also the role of a process, it keeps its privileges.
 func TestSetRoles_Migrator_KeepsItsPrivileges(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -113,7 +114,7 @@ func TestSetRoles_Migrator_KeepsItsPrivileges(t *testing.T) {
 	}
 }
 
-// The next migration revokes a privilege that was added by hand.
+// The next migration revokes a privilege that a person granted by hand.
 func TestSetRoles_Again_TakesWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -145,7 +146,7 @@ func TestConsole_EachRole(t *testing.T) {
 	}
 }
 
-// The settings of a console's role are those for people, even if its connections cannot set them: a list may take
+// A console's role has the settings for requests of people, even if its connections cannot set them: a list may take
 // longer than an event, and may use a sequential scan.
 func TestSetRoles_Console_AsksAsAPersonDoes(t *testing.T) {
 	t.Parallel()
@@ -169,8 +170,8 @@ func TestSetRoles_Console_AsksAsAPersonDoes(t *testing.T) {
 	}
 }
 
-// pawl doctor compares the privileges of the role with this list: a worker's role lacks none, and an ingress' role
-// lacks many.
+// pawl doctor compares the privileges of the role with this list: a worker's role lacks no privilege, and an ingress'
+// role lacks many.
 func TestLacksAsWorker_EachRole(t *testing.T) {
 	t.Parallel()
 	owner := schematest.New(t)

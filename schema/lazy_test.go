@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// An asynchronous commit applies to one transaction: the connection's next commit waits for the disk again.
+// An asynchronous commit applies only to one transaction: the next commit of the connection waits for the disk again.
 func TestLazy_ForOneTransaction(t *testing.T) {
 	t.Parallel()
 	conn, err := schematest.New(t).Acquire(t.Context())

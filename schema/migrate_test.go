@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// emptyDatabase returns the URL of a database without any migration. It is removed with the server.
+// emptyDatabase returns the URL of a database without any migration. It is dropped with its server.
 func emptyDatabase(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(t.Name() + "_" + rand.Text()[:6])
@@ -61,7 +61,7 @@ func TestMigrate_ManyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			// Pool parameters in a URL are not parameters of the server.
+			// Pool parameters in the URL are not sent to the server.
 			if err := schema.Migrate(t.Context(), dsn+"&pool_max_conns=8", silent); err != nil {
 				t.Errorf("Migrate() = %v", err)
 			}
@@ -71,7 +71,7 @@ func TestMigrate_ManyAtOnce(t *testing.T) {
 	wantVersion(t, conn, schema.Latest())
 }
 
-// PostgreSQL 15 lets only the owner create tables in public.
+// In PostgreSQL 15 and later, only the owner can create tables in public.
 func TestMigrate_RoleMayNotCreate_SaysWhatToGrant(t *testing.T) {
 	t.Parallel()
 	dsn := emptyDatabase(t)
@@ -94,7 +94,7 @@ func TestMigrate_RoleMayNotCreate_SaysWhatToGrant(t *testing.T) {
 	if err := schema.Migrate(t.Context(), dsn, silent); err != nil {
 		t.Fatal(err)
 	}
-	// A command that only reads need not create anything.
+	// A command that only reads creates nothing.
 	if _, err := schema.Version(t.Context(), connect(t, u.String())); err == nil || strings.Contains(err.Error(), "CREATE") {
 		t.Errorf("Version() = %v, want that it is denied, and no advice about migrations", err)
 	}
@@ -115,7 +115,7 @@ func TestMigrate_NewerDatabase_IsLeftAlone(t *testing.T) {
 	wantVersion(t, conn, newer)
 }
 
-// A migration that cannot get a lock gives up, so that no session waits long behind it, and tries again.
+// A migration that cannot get a lock gives up, so that no session waits long behind it, and then tries again.
 func TestMigrate_LockedTable_StepsBackAndComesAgain(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -145,7 +145,7 @@ func TestMigrate_LockedTable_StepsBackAndComesAgain(t *testing.T) {
 	}
 }
 
-// signal is a log that reports when the first line is written.
+// signal is a log handler that reports when the first line is written.
 type signal chan struct{}
 
 func (s signal) Write(line []byte) (int, error) {
@@ -156,7 +156,7 @@ func (s signal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Unique keys must not depend on a language's collation, which an upgrade of the operating system can change.
+// Unique keys must not depend on the collation of a language, which an upgrade of the operating system can change.
 func TestMigrate_KeysCompareBytes(t *testing.T) {
 	t.Parallel()
 	dsn := emptyDatabase(t)
@@ -179,7 +179,7 @@ func TestMigrate_KeysCompareBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A mode is either live or test.
+	// These are all unique keys that contain text other than a mode, which is either live or test.
 	want := []string{"effect_attempts_key key C", "effects_pkey key C",
 		"receipts_event account C", "receipts_event event_id C", "receipts_event mode default", "receipts_event provider C"}
 	if !slices.Equal(got, want) {

@@ -44,7 +44,7 @@ func settings(t *testing.T, db schema.Querier) map[string]string {
 	return found
 }
 
-// No session waits long for a lock, and a disconnected session releases its locks soon.
+// No session waits long for a lock, and the locks of a disconnected session are released soon.
 func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -57,7 +57,7 @@ func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 	})
 	own := maps.Clone(handling)
 	own["lock_timeout"] = "1s"
-	through := maps.Clone(asking) // a pooler receives no settings
+	through := maps.Clone(asking) // a pooler must not receive these settings
 	maps.Copy(through, map[string]string{
 		"lock_timeout": "0", "idle_in_transaction_session_timeout": "0", "plan_cache_mode": "auto", "jit": "on",
 		"tcp_keepalives_idle": "7200", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "9", "tcp_user_timeout": "0",
@@ -83,7 +83,7 @@ func TestBound_EveryUse_HasItsSettings(t *testing.T) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Behind a pooler the sessions get their settings from the server, by their role.
+// Behind a pooler, the server sets the settings of a session by its role.
 func TestSetRoles_SessionsHaveTheirs(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -101,7 +101,7 @@ func TestSetRoles_SessionsHaveTheirs(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for range 2 { // again changes nothing
+	for range 2 { // a second call changes nothing
 		if err := schema.SetRoles(t.Context(), dsn, schema.Roles{Worker: []string{role}}, quiet); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// told is the parameter in a URL that leads to a pooler.
+// told is the URL parameter that declares a pooler.
 const told = "&default_query_exec_mode=cache_describe"
 
 func boundPool(t *testing.T, dsn string, use schema.Use) *pgxpool.Pool {
@@ -41,7 +41,7 @@ func checkSession(t *testing.T, pool *pgxpool.Pool) error {
 	return schema.CheckSession(t.Context(), conn.Conn())
 }
 
-// A pooler rejects a connection with unknown settings. The error names the parameter that the URL needs.
+// A pooler rejects a connection with unknown settings. The error names the parameter that the URL must contain.
 func TestPooler_UntoldURL_SaysWhatToAdd(t *testing.T) {
 	t.Parallel()
 	pool := boundPool(t, schematest.Pooler(t, schematest.NewDSN(t)), schema.Handle)
@@ -51,7 +51,7 @@ func TestPooler_UntoldURL_SaysWhatToAdd(t *testing.T) {
 	}
 }
 
-// PostgreSQL itself is not a pooler, and a connection that failed for another reason gets no advice about poolers.
+// PostgreSQL itself is not a pooler, so a connection that failed for another reason gets no advice about poolers.
 func TestPooler_None_NothingSaid(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -63,8 +63,8 @@ func TestPooler_None_NothingSaid(t *testing.T) {
 	}
 }
 
-// Statements through a pooler leave no state in the connections that other clients get next. The limits are the
-// settings of the role, and a process without them reports how to set them.
+// Statements through a pooler leave no state in connections that other clients use next. The role has the time limits
+// as its settings, and a process without these settings prints how to set them.
 func TestPooler_TransactionMode_NothingLeftBehind(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -99,7 +99,8 @@ func TestPooler_TransactionMode_NothingLeftBehind(t *testing.T) {
 	}
 }
 
-// use runs pawl's kinds of statements: with arguments, batches and transactions, concurrently over two connections.
+// use runs the kinds of statements that pawl uses: with arguments, batches and transactions, concurrently on two
+// connections.
 func use(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), `create table if not exists used (n int)`); err != nil {

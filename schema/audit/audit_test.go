@@ -92,12 +92,12 @@ func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 			for n := range 5 {
 				b.append(n)
 			}
-			// An identity column rejects a plain update; an attacker drops the identity first.
+			// A plain update of an identity column fails, so the attacker in this test removes the identity first.
 			tamper := `alter table operator_actions alter column id drop identity; ` + strings.Replace(tt.sql, "overriding system value ", "", 1)
 			if _, err := b.pool.Exec(t.Context(), tamper); err != nil {
 				t.Fatal(err)
 			}
-			// The change may be at the border of two pages.
+			// The changed row may be at the border of two pages.
 			for page := 1; page <= 6; page++ {
 				b.store.InPagesOf(page)
 				_, _, err := b.store.Verify(t.Context(), "")
@@ -109,8 +109,8 @@ func TestVerify_Tampered_NamesTheFirstBadRow(t *testing.T) {
 	}
 }
 
-// The second of two concurrent writers uses up an ID, and so does a repeated request: the chain has gaps in its IDs and
-// is intact.
+// The second of two concurrent writers uses up an ID, and so does a repeated request. The chain is intact although
+// its IDs have gaps.
 func TestVerify_GapsBetweenIDs_Whole(t *testing.T) {
 	b := setup(t)
 	for n := range 7 {
@@ -130,7 +130,7 @@ func TestVerify_GapsBetweenIDs_Whole(t *testing.T) {
 	}
 }
 
-// A trail with several pages of the real size.
+// This trail has several pages of the real size.
 func TestVerify_ManyPages(t *testing.T) {
 	b := setup(t)
 	const rows = 1201
@@ -146,7 +146,8 @@ func TestVerify_ManyPages(t *testing.T) {
 	}
 }
 
-// A process logs the heads after actions of others: a command logs its own heads only on its terminal.
+// A server process also logs the heads after actions of other processes: a command logs its own heads only on its
+// terminal.
 func TestWatch_HeadsOfOthers_LoggedOnceEach(t *testing.T) {
 	b := setup(t)
 	b.append(1)
@@ -167,7 +168,7 @@ func TestWatch_HeadsOfOthers_LoggedOnceEach(t *testing.T) {
 	}
 }
 
-// logged is a log that sends the heads to a channel.
+// logged is a log handler that sends the heads to a channel.
 type logged chan string
 
 func (l logged) Enabled(context.Context, slog.Level) bool { return true }
@@ -184,15 +185,15 @@ func (l logged) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The log line of each action contains the head after it, which the trail must contain for ever. If someone removes the
-// end and appends new rows, any later line of the log reveals it.
+// The log line of each action contains the head after the action. The trail must contain this head forever. If an
+// attacker removes the end of the trail and appends new rows, every later log line reveals it.
 func TestAppend_HeadIsLogged_FindsACutEnd(t *testing.T) {
 	b := setup(t)
 	var logged bytes.Buffer
 	b.store = audit.New(b.pool, slog.New(slog.NewJSONHandler(&logged, nil)))
 	for n := range 3 {
 		b.append(n)
-		b.append(n) // the second time it is not executed and not logged
+		b.append(n) // a repeated action is neither executed nor logged
 	}
 	type line struct{ Msg, Actor, Action, Target, Head, Request_ID string }
 	var lines []line
@@ -221,7 +222,7 @@ func TestAppend_HeadIsLogged_FindsACutEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.append(4)
-	b.verify(2) // a good chain
+	b.verify(2) // the chain is intact
 	for n, cut := range map[int]bool{0: false, 1: true, 2: true} {
 		b.store.InPagesOf(n + 1)
 		if _, _, err := b.store.Verify(t.Context(), lines[n].Head); errors.Is(err, audit.ErrBroken) != cut {
@@ -289,7 +290,7 @@ func TestList_FiltersAndPages(t *testing.T) {
 	}
 }
 
-// If the last row is removed, the chain stays valid: only a head that was stored elsewhere reveals it.
+// If the last row is removed, the chain stays valid. Only a head that was stored elsewhere reveals the removal.
 func TestVerify_LastRowDeleted_HeadDiffers(t *testing.T) {
 	b := setup(t)
 	b.append(0)
@@ -306,7 +307,7 @@ func TestVerify_LastRowDeleted_HeadDiffers(t *testing.T) {
 	}
 }
 
-// An older head remains part of the chain when it grows.
+// An older head remains part of the chain when the chain grows.
 func TestVerify_KeptHead_Found(t *testing.T) {
 	b := setup(t)
 	b.append(0)
@@ -335,7 +336,7 @@ func TestAppend_Concurrently_OneChain(t *testing.T) {
 	b.verify(20)
 }
 
-// counted counts the queries.
+// counted counts the queries of a pool.
 type counted struct{ queries atomic.Int32 }
 
 func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -345,7 +346,7 @@ func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (c *counted) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A writer that is killed during an append blocks nobody, because an append is one statement.
+// A writer that is killed during an append blocks no other writer, because an append is one statement.
 func TestAppend_OneStatement(t *testing.T) {
 	t.Parallel()
 	options, err := pgxpool.ParseConfig(schematest.NewDSN(t))

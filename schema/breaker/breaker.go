@@ -1,5 +1,5 @@
-// Package breaker stores which sinks are down, for all workers: a failure that one worker sees stops the calls of the
-// others.
+// Package breaker stores which sinks are down, for all workers: after one worker has found a sink down, no worker
+// calls it.
 //
 // A breaker is open while its sink is down. While it is open, workers send only single calls as probes, one at a time
 // across all workers. The first successful probe closes the breaker.
@@ -103,8 +103,8 @@ func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.
 
 const probeSQL = `update breakers set probe_at = now() + make_interval(secs => $2) where sink = $1 and open and probe_at <= now()`
 
-// Probe requests the right to send one probe to a sink, and reports whether the caller may send it. No other caller
-// gets this right until the lease ends. The lease must be longer than the probe takes.
+// Probe requests the right to send one probe to a sink, and reports whether the caller has got the right. No other
+// caller gets this right until the lease ends. The lease must be longer than the probe takes.
 func (s *Store) Probe(ctx context.Context, sink string, lease time.Duration) (bool, error) {
 	return schema.Changes(ctx, s.pool, "probe "+sink, probeSQL, sink, lease.Seconds())
 }
@@ -124,7 +124,7 @@ const closeSQL = `
 update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
  where sink = $1 and open`
 
-// Close closes a sink's breaker. If several callers close the breaker concurrently, it returns true only to one of
+// Close closes a sink's breaker. If several callers close the breaker concurrently, it returns true to only one of
 // them.
 func (s *Store) Close(ctx context.Context, sink string) (bool, error) {
 	return schema.Changes(ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)

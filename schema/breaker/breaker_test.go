@@ -15,8 +15,8 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// Two workers share one database: a breaker that one opens is open for the other, one of them probes, and Close returns
-// true to one of them.
+// Two workers share one database: if one worker opens a breaker, it is open for both; only one of them probes; Close
+// returns true to only one of them.
 func TestBreaker_TwoWorkers(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

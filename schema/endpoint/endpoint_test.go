@@ -15,8 +15,9 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A finding keeps the time when it was first found, and is new once. The period in which an endpoint was disabled
-// begins with the last check that found it enabled before, and ends with the first that found it enabled again.
+// A finding keeps the time when it was first found, and only the first check returns it as new. The period in which
+// an endpoint was disabled begins with the last check that found it enabled, and ends with the next check that finds
+// it enabled.
 func TestKeep_SinceAndWindow(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

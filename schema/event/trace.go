@@ -9,7 +9,7 @@ import (
 
 const traceparent = "traceparent"
 
-// unsampled is the span context of everything that is not traced. It is never exported or propagated.
+// unsampled is the span context of all untraced work. It is never exported or propagated.
 var unsampled = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
 
 // TraceOf returns the trace of ctx as a traceparent (W3C Trace Context, section 3.2), or "" if ctx has no sampled

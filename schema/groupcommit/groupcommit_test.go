@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/groupcommit"
 )
 
-// table is a store that records the flushed requests. If gate is set, its first flush waits for it.
+// table is a store that records the flushed requests. If gate is set, the first flush waits until gate is closed.
 type table struct {
 	mu      sync.Mutex
 	rows    []int
@@ -51,7 +51,7 @@ func (tb *table) flush(ctx context.Context, reqs []int) ([]int, error) {
 	return out, nil
 }
 
-// queueUp blocks one flush and returns when n more requests wait for the next.
+// queueUp blocks one flush and returns when n more requests wait for the next flush.
 func queueUp(t *testing.T, c *groupcommit.Committer[int, int], tb *table, n int) (results []int, errs []error) {
 	t.Helper()
 	results, errs = make([]int, n+1), make([]error, n+1)
@@ -104,7 +104,7 @@ func TestDo_MaxBatch_Bounds(t *testing.T) {
 	}
 }
 
-// A bad row does not fail other requests.
+// If one row is rejected, other requests of the flush still succeed.
 func TestDo_BadRow_FailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"22021", "23514", "54000", "55P03"} {
@@ -131,7 +131,7 @@ func TestDo_BadRow_FailsAlone(t *testing.T) {
 	}
 }
 
-// A failure that leaves the commit in doubt is returned to all callers, and the flush is not repeated.
+// If a failure leaves the outcome of the commit unknown, all callers get the error, and the flush is not repeated.
 func TestDo_InDoubt_EveryoneFails(t *testing.T) {
 	t.Parallel()
 	tb := &table{gate: make(chan struct{}), entered: make(chan struct{}, 1)}
@@ -216,12 +216,12 @@ func TestClose_Drains(t *testing.T) {
 	}
 }
 
-// sized is a request of several rows, or of many bytes.
+// sized is a request with several rows or many bytes.
 type sized groupcommit.Size
 
 func (s sized) Size() groupcommit.Size { return groupcommit.Size(s) }
 
-// A flush is also bounded by its size. A request over the bound is flushed alone.
+// The size of a flush is limited as well. A request over the limit is flushed alone.
 func TestDo_RowsAndBytes_BoundFlush(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -254,7 +254,7 @@ func TestDo_RowsAndBytes_BoundFlush(t *testing.T) {
 	<-entered
 	for i, s := range []sized{{1, 0}, {9, 0}, {2, 0}, {50, 0}, {3, 400}, {4, 600}, {5, 5000}, {6, 0}} {
 		do(s)
-		for c.Waiting() <= i { // in this order
+		for c.Waiting() <= i { // start the requests in this order
 		}
 	}
 	close(gate)
@@ -264,7 +264,7 @@ func TestDo_RowsAndBytes_BoundFlush(t *testing.T) {
 	}
 }
 
-// The timeout of a flush grows with its size, in addition to the fixed part.
+// The timeout of a flush is a fixed part plus a part that grows with its size.
 func TestDo_Timeout_GrowsWithSize(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[time.Duration]sized{time.Second: {}, 2 * time.Second: {2000, 0}, 4 * time.Second: {0, 24 << 20}} {

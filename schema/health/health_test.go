@@ -22,7 +22,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A setting that is disabled for a connection is reported, by the check at the start and by doctor.
+// The check at process start and the doctor both report a setting that is disabled for a connection.
 func TestDurability_SettingOff_Named(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), schematest.NewDSN(t))
@@ -45,7 +45,7 @@ func TestDurability_SettingOff_Named(t *testing.T) {
 	}
 }
 
-// The role that migrates owns the tables and lacks no privilege; a role without any grants lacks all of them.
+// The role that migrates owns the tables, so it lacks no privilege; a role without grants lacks all privileges.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)

@@ -60,8 +60,8 @@ select target, name, seen, attempts, result, note, ended_at
   from job_items where job = $1 and ($2 = '' or result = $2 or $2 = 'open' and result = '')
  order by array_position(array['failed', 'refused', '', 'done'], result), target limit $3`
 
-// Items returns items of a job, the failed and refused ones first. only selects the items with one result, or with
-// "open" the items without one; "" selects all.
+// Items returns items of a job, the failed and refused items first. only selects the items with this result, or with
+// "open" the items without a result; "" selects all items.
 func (s *Store) Items(ctx context.Context, id, only string, limit int) ([]Item, error) {
 	return schema.List[Item](ctx, s.pool, "list the items of job "+id, itemsSQL, id, only, limit)
 }

@@ -22,7 +22,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// rig contains the jobs of a database.
+// rig contains the job store of a test database.
 type rig struct {
 	*job.Store
 	pool *pgxpool.Pool
@@ -90,7 +90,7 @@ func TestMake_SameIDTwice_OneJobWithItsItems(t *testing.T) {
 	}
 }
 
-// If items cannot be written, no job is created: the next call with the same ID creates it.
+// If an item cannot be written, no job is created, and the next call with the same ID creates the job.
 func TestMake_ItemRefused_NoJob(t *testing.T) {
 	jobs := setup(t)
 	twice := items(1)
@@ -124,7 +124,7 @@ func TestEnd_EachItemOnce_CountedAndFinished(t *testing.T) {
 	if err != nil || j.State != job.Running || j.Done != 1 || j.Refused != 1 || j.Failed != 0 || j.Left() != 2 {
 		t.Errorf("two are left: %+v, %v", j, err)
 	}
-	// Items with failed attempts are last.
+	// Items with failed attempts come last.
 	open, err := jobs.Take(t.Context(), "x", 10)
 	if err != nil || len(open) != 2 || open[0].Name != "evt_3" || open[1].Name != "evt_2" || open[1].Attempts != 1 {
 		t.Errorf("open: %+v, %v", open, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A worker that lost its claim records a result in the same flush as the new holder. In both orders the holder's mark
-// and outcome are written, and the other worker's are not.
+// A worker has lost its claim, and records a result in the same flush as the new holder. In both orders the mark and
+// the outcome of the new holder are written, and the result of the old worker is not.
 func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][]int64{"the holder first": {2, 1}, "the holder last": {1, 2}} {
@@ -63,13 +63,13 @@ func TestFlush_HolderAndTakenOver_EachGetsItsOwn(t *testing.T) {
 	}
 }
 
-// Each of two workers has one effect of two invoices and meets the other worker's effect: in one flush, each records
-// its own and claims the other. This must not deadlock.
+// Two workers have one effect of each of two invoices. In one flush, each worker records its own effect and claims
+// the effect of the other worker. The flushes must not deadlock.
 func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	// The flushes wait for each other, longer than a session's lock timeout on a busy machine.
+	// On a busy machine the flushes wait for each other longer than a session's lock timeout.
 	options := schematest.New(t).Config()
 	options.ConnConfig.RuntimeParams["lock_timeout"] = "15s"
 	pool, err := pgxpool.NewWithConfig(ctx, options)
@@ -108,7 +108,8 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 			}
 		}
 	}
-	flush(1, finish("k:stripe:live:z"), claim("k:stripe:live:gate"), claim("k:stripe:live:m")) // blocks at the gate before it claims m
+	// blocks at the gate before it claims m
+	flush(1, finish("k:stripe:live:z"), claim("k:stripe:live:gate"), claim("k:stripe:live:m"))
 	flush(2, finish("k:stripe:live:m"), claim("k:stripe:live:z"))
 	if err := gate.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestFlush_RecordsAndClaimsAcross_NoDeadlock(t *testing.T) {
 	}
 }
 
-// A claim is refused if another effect holds the exclusive name. The other operations of the same commit are written,
+// A claim is refused if another effect holds its exclusive name. The other operations of the same commit are written
 // once.
 func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	t.Parallel()
@@ -162,7 +163,7 @@ func TestFlush_ExclusiveHeld_RefusedWithoutAnError(t *testing.T) {
 	if g := out[3].grant; g.Granted || g.State != Claimed || g.LeaseUntil.IsZero() {
 		t.Errorf("the second claim of a key in one commit: %+v", g)
 	}
-	// An effect that is released in a commit can be claimed in the same commit.
+	// If a commit releases an effect, the same commit can claim it.
 	out, err = s.flush(t.Context(), []op{
 		{claim: claim("k:stripe:live:held:2", "workspace:acme")},
 		{finish: &Finish{Key: "k:stripe:live:held:1", Token: holder.Token, State: Done, StartedAt: time.Now()}},

@@ -14,7 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The cost in pawl's database of an effect outside of it: a claim and a finish. Concurrent callers share commits.
+// The benchmark measures the cost in pawl's database of an effect that happens outside of it: a claim and a finish.
+// Concurrent callers share commits.
 func BenchmarkClaimFinish(b *testing.B) {
 	for _, parallel := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(2*parallel), func(b *testing.B) {
@@ -61,8 +62,8 @@ func doOne(b *testing.B, store *ledger.Store, c ledger.Claim) {
 	}
 }
 
-// The cost of effects while others wait for an exclusive name, and retry like effect.Runner: after 20 ms, 40 ms, … 200
-// ms, for a second, and again after another.
+// The benchmark measures effects while other effects wait for an exclusive name and retry as effect.Runner does:
+// after 20 ms, 40 ms, … 200 ms, for a second, and again after another second.
 func BenchmarkClaimFinish_OthersWait(b *testing.B) {
 	for _, waiters := range []int{0, 50} {
 		b.Run(fmt.Sprint(waiters), func(b *testing.B) {

@@ -12,8 +12,9 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// A client that writes directly to Temporal can start any effect. An effect that does not match its receipt, or has a
-// key of the other mode, is refused: a test event moves no live money. Other claims in the same commit are granted.
+// A client with direct access to Temporal can start any effect. The ledger refuses an effect that does not match its
+// receipt, or has a key of the other mode, so that a test event moves no live money. Other claims in the same commit
+// are granted.
 func TestClaim_NotOfItsReceipt_Refused(t *testing.T) {
 	b := setup(t)
 	for name, change := range map[string]func(*ledger.Claim){
@@ -54,7 +55,7 @@ func TestClaim_NotOfItsReceipt_Refused(t *testing.T) {
 	if g := b.grant(b.claim("evt_1", 0)); !g.Granted {
 		t.Errorf("its own: %+v", g)
 	}
-	// This also applies if the effect has failed and may be repeated.
+	// The refusal also applies if the effect has failed and may be repeated.
 	b.finish(ledger.Finish{Key: b.claim("evt_1", 0).Key, Token: 1, State: ledger.Failed, Class: ledger.Permanent})
 	again := b.claim("evt_1", 1)
 	again.Type = "charge.refunded"

@@ -67,7 +67,7 @@ func (b bundle) finish(f ledger.Finish) ledger.Finished {
 	return done
 }
 
-// lapse expires the lease of every claim.
+// lapse lets the lease of every claim expire.
 func (b bundle) lapse() {
 	b.Helper()
 	if _, err := b.pool.Exec(b.Context(), `update effects set lease_until = now() - interval '1 second'`); err != nil {
@@ -163,7 +163,8 @@ func TestClaim_AnsweredForGood_OnlyALaterRoundSendsAgain_AsANewGeneration(t *tes
 	}
 }
 
-// The sink may have applied the unanswered attempt: with another key it would be applied twice.
+// An attempt got no answer, and the sink may have applied it. With another key the sink would apply it twice, so the
+// key stays the same.
 func TestClaim_AnsweredForGoodAfterUnanswered_KeepsKeyAndBytes(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ledger.Class{ledger.Permanent, ledger.Fault} {
@@ -183,7 +184,8 @@ func TestClaim_AnsweredForGoodAfterUnanswered_KeepsKeyAndBytes(t *testing.T) {
 	}
 }
 
-// An open attempt of one generation does not keep the key for the next generation, which got a definitive answer.
+// An unanswered attempt of one generation does not determine the key of the next generation, which got a definitive
+// answer.
 func TestClaim_RefusedAfterDoubtInAnEarlierGeneration_SendsAnew(t *testing.T) {
 	b := setup(t)
 	unanswered := json.RawMessage(`{"Unanswered": true}`)
@@ -207,7 +209,7 @@ func TestClaim_RefusedAfterDoubtInAnEarlierGeneration_SendsAnew(t *testing.T) {
 	}
 }
 
-// One unanswered attempt leaves the outcome open, whatever the sink answers to later attempts.
+// After one unanswered attempt the outcome stays unknown, whatever the sink answers to later attempts.
 func TestFinish_LaterAnswer_UnansweredStaysKnown(t *testing.T) {
 	b := setup(t)
 	g := b.grant(b.claim("evt_1", 0))
@@ -222,8 +224,8 @@ func TestFinish_LaterAnswer_UnansweredStaysKnown(t *testing.T) {
 	}
 }
 
-// A refused claim returns the current round, because a run after a reset, or of another event, does not have the number
-// of earlier retries.
+// A refused claim returns the current round, because a run after a reset, or a run of another event, does not know
+// the number of earlier retries.
 func TestClaim_Refused_TellsTheRound(t *testing.T) {
 	b := setup(t)
 	for _, round := range []int{0, 3} {
@@ -289,8 +291,8 @@ func TestClaim_LapsedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 }
 
-// A run was terminated after the point of no return and never claims its e-mail again, so no claim marks it as
-// uncertain. The count includes it.
+// A run was terminated after the point of no return of its e-mail. It never claims the e-mail again, so no claim
+// marks the e-mail as uncertain. The count of uncertain effects includes the e-mail.
 func TestUncertain_ClaimLapsedAfterPointOfNoReturn_Counted(t *testing.T) {
 	b := setup(t)
 	uncertain := func() int {
@@ -323,7 +325,7 @@ func TestUncertain_ClaimLapsedAfterPointOfNoReturn_Counted(t *testing.T) {
 	}
 }
 
-// JSON can contain values that jsonb cannot store, and a sink's answer can contain any bytes.
+// JSON can contain values that jsonb cannot store, and the answer of a sink can contain any bytes.
 func TestFinish_WhatPostgresCannotHold_Dropped(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -369,14 +371,14 @@ func TestClaim_Exclusive_OneAtATime_AndALapsedHolderIsLetGo(t *testing.T) {
 		t.Fatalf("got %+v, want held by another", g)
 	}
 	b.lapse()
-	b.grant(second) // releases the expired claim
+	b.grant(second) // this claim releases the expired claim
 	if g := b.grant(second); !g.Granted {
 		t.Errorf("got %+v, want a grant once the holder lapsed", g)
 	}
 }
 
-// Two effects with one exclusive name have failed, and a person retries both: the second waits for the first, and does
-// not fail again.
+// Two effects with one exclusive name have failed, and a person retries both. The second effect waits for the first
+// one and does not fail again.
 func TestClaim_Exclusive_LaterRound_WaitsForTheOther(t *testing.T) {
 	b := setup(t)
 	first, second := b.claim("evt_1", 0), b.claim("evt_1", 0)
@@ -397,12 +399,12 @@ func TestClaim_Exclusive_LaterRound_WaitsForTheOther(t *testing.T) {
 	}
 }
 
-// If a worker dies, its progress is unknown, unless the effect sets a mark first.
+// If a worker dies, the progress of its effect is unknown, unless the effect has set a mark before.
 func TestClaim_LapsedUnmarked_KnownToBeUnanswered(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		unmarked bool
-		kept     string // before the claim expires
+		kept     string // stored before the claim expires
 		want     string
 	}{
 		"unmarked":                  {true, ``, `{"Unanswered": true}`},
@@ -454,8 +456,8 @@ func TestFinish_Undo_CompensatesTheForwardEffectInTheSameCommit(t *testing.T) {
 	}
 }
 
-// One run compensates an effect that may have happened, while a retry by another run is in progress. The retry's result
-// comes too late: an e-mail is not sent after its correction, and a reversed entry does not become done.
+// One run compensates an effect that may have happened, while another run retries it. The result of the retry arrives
+// too late: the ledger lets no e-mail follow its correction, and does not mark a reversed entry as done.
 func TestFinish_UndoOfWhatAnotherRunIsAt_ComesToNothing(t *testing.T) {
 	b := setup(t)
 	const key = "receipt-email:stripe:live:in_1"
@@ -493,7 +495,7 @@ func TestInTx_AllOrNothing(t *testing.T) {
 			return json.RawMessage(`{"N":1}`), fail
 		})
 	}
-	for range 3 { // each time on a reset connection
+	for range 3 { // three times, each on a reset connection
 		if g, err := inTx("evt_1", boom); !errors.Is(err, boom) || !g.Granted || g.Attempt != 1 {
 			t.Fatalf("got %+v, %v; want a first claim and what went wrong", g, err)
 		}

@@ -13,8 +13,8 @@ type Listed struct {
 	Key   string `json:"key"`
 	Kind  string `json:"kind"`
 	State string `json:"state"`
-	// Attempts counts the attempts. Generation counts how often the effect was begun, from 1; a person must order each
-	// repetition.
+	// Attempts counts the attempts. Generation counts how often the effect was started, from 1; each repetition
+	// requires a decision of a person.
 	Attempts   int    `json:"attempts"`
 	Generation int    `json:"generation"`
 	LastError  string `json:"last_error"`

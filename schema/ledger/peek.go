@@ -12,8 +12,8 @@ import (
 )
 
 // Peek returns the records of the keys like [Store.Read], but it writes nothing, so it may be called in any
-// transaction. A lapsed claim (its lease has ended) is returned as the next claim would see it: as [Uncertain] after
-// its point of no return, otherwise as [Failed] and claimable.
+// transaction. A lapsed claim (a claim after the end of its lease) is returned as the next claim would see it: as
+// [Uncertain] after its point of no return, otherwise as [Failed] and claimable.
 func Peek(ctx context.Context, db Tx, keys []string) (map[string]Grant, error) {
 	found := map[string]Grant{}
 	rows, err := records(ctx, db, keys)

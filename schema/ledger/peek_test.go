@@ -9,13 +9,13 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// Peek predicts the result of a claim in every state, and writes nothing.
+// In every state, Peek predicts the result of a claim, and writes nothing.
 func TestPeek_SaysWhatAClaimComesTo(t *testing.T) {
 	b := setup(t)
 	for name, c := range map[string]struct {
 		set     string
-		granted bool // in the round of the row
-		later   bool // in a later round
+		granted bool // a claim in the round of the row
+		later   bool // a claim in a later round
 	}{
 		"done":             {`state = 'done'`, false, false},
 		"skipped":          {`state = 'skipped'`, false, false},
@@ -54,7 +54,7 @@ func TestPeek_SaysWhatAClaimComesTo(t *testing.T) {
 			if got := found[claim.Key].Claimable(round); got != want || len(found) != 1 {
 				t.Errorf("%s in round %d: claimable is %t (%+v), want %t", name, round, got, found, want)
 			}
-			// A claimed effect becomes uncertain when the first refused claim reads it.
+			// The first refused claim that reads a claimed effect makes it uncertain.
 			if _, err := b.store.Read(t.Context(), []string{claim.Key}); err != nil {
 				t.Fatal(err)
 			}

@@ -39,8 +39,9 @@ func (e *StalledError) Error() string {
 		e.Since.UTC().Format(time.RFC3339))
 }
 
-// turns queues transactions that lock the same row. They wait in this process and not in the database, where each would
-// occupy a connection. At most one transaction per name and at most slots transactions in total run at a time.
+// turns queues transactions that lock the same row. They wait in this process and not in the database, where each
+// would occupy a connection. At most one transaction per name runs at a time, and at most slots transactions in
+// total.
 //
 // Callers wait in a line as long as the transactions of the line get the lock. After a transaction of the line did not
 // get the lock, only one caller at a time tries again. The other callers return at once and retry later.

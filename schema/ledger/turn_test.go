@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// queued is a claim with its own key that queues for name.
+// queued returns a claim with its own key that waits in the queue with the name.
 func (b bundle) queued(key, name string) ledger.Claim {
 	c := b.claim("evt_"+key, 0)
 	c.Key, c.Queue = "apply-facts:stripe:live:"+key, name
@@ -29,7 +29,7 @@ func (b bundle) inTx(c ledger.Claim, do func(context.Context, ledger.Tx) error) 
 	return err
 }
 
-// One transaction per account runs at a time, and a few in total. The others wait without a connection.
+// One transaction per account runs at a time, and few in total. The others wait without a database connection.
 func TestInTx_ManyAtOnce_FewInside(t *testing.T) {
 	b := setup(t)
 	var inside, most atomic.Int32
@@ -63,9 +63,9 @@ func TestInTx_ManyAtOnce_FewInside(t *testing.T) {
 	}
 }
 
-// Another session holds an account's lock. One transaction at a time tries to get it, for a moment. Meanwhile the
-// others fail at once with the lock and the start of the wait. Other accounts are not affected, and this account
-// continues when the lock is free.
+// Another session locks the row of an account. One transaction at a time briefly tries to get the lock. Meanwhile the
+// others fail at once, and their error contains the lock and the start of the wait. Transactions of other accounts
+// are not affected, and the transactions of this account continue when the lock is free.
 func TestInTx_LockHeldElsewhere_OneTriesOthersGoOn(t *testing.T) {
 	b := setup(t)
 	if _, err := b.pool.Exec(t.Context(), `create table rows (name text primary key); insert into rows values ('held'), ('free')`); err != nil {
@@ -90,7 +90,7 @@ func TestInTx_LockHeldElsewhere_OneTriesOthersGoOn(t *testing.T) {
 	if err := b.inTx(b.queued("in_0", "held"), lock("held")); !errors.As(err, &first) || first.Queue != "held" || first.Since.IsZero() {
 		t.Fatalf("got %v, want that it is stalled, and since when", err)
 	}
-	// While one transaction tries, the others do not reach the database.
+	// While one transaction tries to get the lock, the others do not reach the database.
 	trying, tried := make(chan struct{}), make(chan error, 1)
 	go func() {
 		tried <- b.inTx(b.queued("in_1", "held"), func(ctx context.Context, tx ledger.Tx) error {
@@ -157,13 +157,13 @@ func TestInTx_LockHeldElsewhere_LineIsSentAway(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := reached.Load(); n > 2 { // a second one may have arrived after the first had failed
+	if n := reached.Load(); n > 2 { // a second transaction may have arrived after the first one failed
 		t.Errorf("%d of 60 waited in the database", n)
 	}
 }
 
-// A row that another session has locked fails only the record that needs it. Other records of the same commit are
-// written, so that a sent e-mail does not become uncertain because of another account's row.
+// If another session has locked a row, only the record that needs the row fails. The other records of the same commit
+// are written, so that a sent e-mail does not become uncertain because of another account's row.
 func TestFinish_RowLockedElsewhere_NeighboursRecorded(t *testing.T) {
 	b := setup(t)
 	if _, err := b.pool.Exec(t.Context(), `create table rows (name text primary key); insert into rows values ('held')`); err != nil {

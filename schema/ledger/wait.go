@@ -7,8 +7,9 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// Some effects may start only after another effect, called the first effect. A run that waits for the first effect
-// stores its workflow ID with the methods below. The run that settles the first effect then signals the waiting run.
+// Some effects may start only after another effect, which this file calls the first effect. A run that waits for the
+// first effect stores its workflow ID with the methods below. The run that settles the first effect then signals the
+// waiting run.
 
 // Wait records that an effect of a run waits for the first effect, and returns how long the run has waited. It may be
 // called repeatedly. After Wait, the run must read the state of the first effect once more: a run that settled the

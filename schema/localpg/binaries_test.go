@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeBinaries creates a directory with programs that report this major version of PostgreSQL.
+// fakeBinaries creates a directory with programs that print the given major version of PostgreSQL.
 func fakeBinaries(t *testing.T, major int) string {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(openDir(t)), "bin")

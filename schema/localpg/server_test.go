@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// parentEnv makes the test binary a program that starts a server in the directory it names ("ephemeral" for none),
-// prints its postmaster and home, and waits to be killed.
+// parentEnv names a directory ("ephemeral" for none). If it is set, the test binary starts a server in this
+// directory, prints the server's process ID and home, and waits to be killed.
 const parentEnv = "PAWL_LOCALPG_PARENT"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startParent runs the program of TestMain and returns its postmaster and home once it is ready.
+// startParent runs this program and returns the process ID and the home of its server.
 func startParent(t *testing.T, dir string) (parent *exec.Cmd, postmaster int, home string) {
 	t.Helper()
 	parent = exec.Command(os.Args[0])
@@ -96,7 +96,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openDir returns a state directory that every user can reach. Other users cannot enter the directory of t.TempDir.
+// openDir returns a state directory that every user can enter. Other users cannot enter the directory of t.TempDir.
 func openDir(t *testing.T) string {
 	t.Helper()
 	open, err := os.MkdirTemp("", "localpg-test-")
@@ -110,7 +110,8 @@ func openDir(t *testing.T) string {
 	return filepath.Join(open, "postgres")
 }
 
-// closedDir returns a state directory below a directory that only the caller can enter, like root's home.
+// closedDir returns a state directory below a directory that only the current user can enter, as root's home
+// directory is.
 func closedDir(t *testing.T) string {
 	t.Helper()
 	closed := filepath.Join(t.TempDir(), "closed")
@@ -150,7 +151,7 @@ func execSQL(t *testing.T, s *Server, sql string) error {
 	return err
 }
 
-// removeOutside removes the home directory of a test's server outside of its state directory.
+// removeOutside removes the home of a test's server if the home is outside of the state directory.
 func removeOutside(t *testing.T, s *Server) {
 	t.Helper()
 	if s.home != s.opts.Dir {
@@ -205,7 +206,7 @@ func TestStart_ParentKilled_NoServerLeft_DataKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	// Start again at once, while the old server is still shutting down.
+	// The server starts again at once, while the old server is still shutting down.
 	s := start(t, dir)
 	if !gone(postmaster) {
 		t.Error("two postmasters on one state directory")
@@ -239,7 +240,7 @@ func TestStop_Ephemeral_NothingLeft(t *testing.T) {
 	if !gone(postmaster) || !missing(s.home) {
 		t.Errorf("after Stop: postmaster gone = %t, home removed = %t", gone(postmaster), missing(s.home))
 	}
-	stop(t, s) // may be called twice
+	stop(t, s) // Stop may be called twice
 }
 
 // Two servers on one data directory would destroy it.
@@ -361,7 +362,7 @@ func TestServer_PasswordIsAskedForAndPrivate(t *testing.T) {
 	}
 }
 
-// Settings for tests must not apply to a durable server's data.
+// A server with durable data must not use the settings for tests.
 func TestServer_DurableKeepsFsync(t *testing.T) {
 	t.Parallel()
 	s := start(t, openDir(t))
@@ -378,7 +379,7 @@ func TestServer_DurableKeepsFsync(t *testing.T) {
 	}
 }
 
-// A developer's shell may have variables that name other servers.
+// A developer's shell may contain environment variables that name other servers.
 func TestStart_EnvironmentOfOtherServers_NotRead(t *testing.T) {
 	for name, value := range map[string]string{
 		"PGSERVICE": "nope", "PGSSLROOTCERT": "/nowhere", "PGOPTIONS": "-c search_path=elsewhere", "PGTARGETSESSIONATTRS": "read-only",

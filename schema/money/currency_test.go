@@ -9,7 +9,7 @@ func TestDecimals(t *testing.T) {
 	t.Parallel()
 	for want, currencies := range map[int]string{
 		0: "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf JPY",
-		// Currencies that CLDR shows without decimals, and Stripe's special cases.
+		// Currencies that CLDR displays without decimals, and Stripe's special cases.
 		2: "usd eur gbp idr cop pkr rsd tzs afn all lak lbp mmk sos yer uzs amd huf twd isk ugx UGX xyz",
 		3: "bhd jod kwd omr tnd KWD",
 	} {

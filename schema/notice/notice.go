@@ -19,15 +19,15 @@ import (
 // Severity is the urgency of a condition.
 type Severity string
 
-// The severities of a condition. A page wakes a person, a ticket can wait until the morning, and an info is shown but
-// not notified.
+// The severities of a condition. A page needs the attention of a person at once, a ticket can wait until the morning,
+// and an info is displayed but not notified.
 const (
 	Page   Severity = "page"
 	Ticket Severity = "ticket"
 	Info   Severity = "info"
 )
 
-// Condition is something that is wrong now. Only Detail may contain personal data.
+// Condition is a problem that exists now. Only Detail may contain personal data.
 type Condition struct {
 	// Name identifies the condition. It is the kind, a colon and the subject, for example "sink_down:mailer".
 	Name     string   `json:"name"`
@@ -47,7 +47,8 @@ type Condition struct {
 	Runbook string `json:"runbook"`
 	// Labels are the values that select the affected objects in lists, such as the status and the reason of events.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Once is set for something that happened and does not last. It is notified once, and its end is not notified.
+	// Once is set for something that happened and does not last. A notification is sent once, and its end is not
+	// notified.
 	Once bool `json:"-"`
 }
 

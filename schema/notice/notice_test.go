@@ -20,7 +20,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// setup contains the notices of a database with a clock that the test moves.
+// setup returns the notices of a test database with a clock that the test moves.
 type setup struct {
 	*notice.Store
 	t  *testing.T
@@ -32,7 +32,7 @@ func begin(t *testing.T) setup {
 	return setup{notice.New(db), t, db}
 }
 
-// pass runs one pass, and returns the keys of the new messages without their times.
+// pass runs one pass and returns the keys of the new messages, without the times in the keys.
 func (s setup) pass(p notice.Pass) []string {
 	s.t.Helper()
 	if p.Sinks == nil {
@@ -65,7 +65,7 @@ func (s setup) pass(p notice.Pass) []string {
 	return told
 }
 
-// later moves all times into the past.
+// later moves all stored times into the past.
 func (s setup) later(d time.Duration) {
 	s.t.Helper()
 	for _, sql := range []string{
@@ -89,8 +89,8 @@ func cause(name string, severity notice.Severity, count int) notice.Condition {
 	return notice.Condition{Name: name, Severity: severity, Message: name, Count: count, Command: "status", Runbook: "status"}
 }
 
-// A cause is reported once when it begins, once a day while it lasts, and once when it ends. If it begins again, it is
-// reported again.
+// A condition is reported once when it begins, once a day while it lasts, and once when it ends. If the condition
+// begins again, it is reported again.
 func TestRun_OneCause_OnceADayAndWhenOver(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -102,12 +102,12 @@ func TestRun_OneCause_OnceADayAndWhenOver(t *testing.T) {
 	s.later(time.Hour + time.Second)
 	s.want(s.pass(lasts), "notify:chat sink:crm ticket 1")
 	s.want(s.pass(lasts))
-	// It disappears only for a moment.
+	// The condition disappears only for a moment.
 	s.want(s.pass(notice.Pass{}))
 	s.want(s.pass(lasts))
 	s.want(s.pass(notice.Pass{}))
 	s.later(2 * time.Minute)
-	// The pass could not read the state of sinks.
+	// The pass could not read the state of the sinks.
 	s.want(s.pass(notice.Pass{Unread: []string{"sink"}}))
 	s.want(s.pass(notice.Pass{}), "notify:chat sink:crm over 1")
 	s.want(s.pass(notice.Pass{}))
@@ -115,7 +115,7 @@ func TestRun_OneCause_OnceADayAndWhenOver(t *testing.T) {
 	s.want(s.pass(lasts), "notify:chat sink:crm ticket 1")
 }
 
-// A cause that has become much worse is reported before the next day.
+// If a condition becomes much worse, it is reported before the next day.
 func TestRun_Worse_ToldAtOnce(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -129,14 +129,15 @@ func TestRun_Worse_ToldAtOnce(t *testing.T) {
 	s.want(s.pass(at(notice.Page, 20)), "notify:chat task:live:dispute page 20")
 	s.want(s.pass(at(notice.Page, 20)))
 	s.want(s.pass(at(notice.Ticket, 20)))
-	// The recipients of a page are notified of the end, even if it was no longer a page.
+	// The recipients of a page also receive the end of the condition, even if it was no longer a page.
 	s.later(25 * time.Hour)
 	s.want(s.pass(at(notice.Ticket, 20)), "notify:chat task:live:dispute ticket 20")
 	s.later(2 * time.Minute)
 	s.want(s.pass(notice.Pass{Quiet: true, Pagers: []string{"notify:pager"}}), "notify:chat task:live:dispute over 20", "notify:pager task:live:dispute over 20")
 }
 
-// Quiet hours delay tickets and their end, but no page. A ticket that begins and ends within them is never reported.
+// Quiet hours delay tickets and their end, but not pages. If a ticket begins and ends within the quiet hours, it is
+// never reported.
 func TestRun_QuietHours_PagesAlone(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -149,7 +150,8 @@ func TestRun_QuietHours_PagesAlone(t *testing.T) {
 	ticket, page := cause("job:1", notice.Ticket, 1), cause("parked:live", notice.Page, 1)
 	s.want(s.pass(quiet(ticket, page)), "notify:chat parked:live page 1", "notify:pager parked:live page 1")
 	s.later(2 * time.Minute)
-	s.want(s.pass(quiet()), "notify:chat parked:live over 1", "notify:pager parked:live over 1") // the ticket began and ended
+	// the ticket has begun and ended
+	s.want(s.pass(quiet()), "notify:chat parked:live over 1", "notify:pager parked:live over 1")
 	s.want(s.pass(loud()))
 	s.want(s.pass(quiet(ticket)))
 	s.want(s.pass(loud(ticket)), "notify:chat job:1 ticket 1")
@@ -158,7 +160,7 @@ func TestRun_QuietHours_PagesAlone(t *testing.T) {
 	s.want(s.pass(loud()), "notify:chat job:1 over 1")
 }
 
-// An event is reported once, and has no end.
+// A condition with Once is reported once, and its end is not reported.
 func TestRun_Once_NeverOver(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -174,7 +176,7 @@ func TestRun_Once_NeverOver(t *testing.T) {
 	}
 }
 
-// Many workers run passes and send concurrently: each message is written and sent once.
+// Many workers run passes and send messages concurrently: each message is written once and sent once.
 func TestRun_ManyWorkers_OneMessageEach(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -223,8 +225,8 @@ func TestRun_ManyWorkers_OneMessageEach(t *testing.T) {
 	}
 }
 
-// A sink was down for days. When it recovers, it receives one message for a cause, and then its end. A message that was
-// given up does not block later messages.
+// A sink was down for days. When the sink recovers, it receives one message per condition, and then the message about
+// the end. A message that is no longer retried does not block later messages.
 func TestTake_SinkWasOut_OneMessageInOrder(t *testing.T) {
 	t.Parallel()
 	s := begin(t)

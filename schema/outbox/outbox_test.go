@@ -30,7 +30,7 @@ func setup(t *testing.T) bundle {
 	return bundle{t, pool, outbox.New(pool)}
 }
 
-// write writes one event per account name to the outbox, in order.
+// write writes one event per account in names to the outbox, in this order.
 func (b bundle) write(accounts ...string) {
 	b.Helper()
 	for _, account := range accounts {
@@ -82,8 +82,8 @@ func TestTake_OldestOfEachAccountAndWhatFollows(t *testing.T) {
 	}
 }
 
-// The events of one change are written twice until they are published: each on insert and on completion, and only the
-// oldest when it is taken.
+// Each of the events of one change is written twice, by the insert and the completion. Only the oldest event is also
+// written when it is taken.
 func TestWrite_SeveralOfAnAccount_OnlyTheOldestIsWrittenWhenTaken(t *testing.T) {
 	b := setup(t)
 	batch := &pgx.Batch{}
@@ -207,8 +207,8 @@ func TestTake_Concurrently_EachEventOnce(t *testing.T) {
 	}
 }
 
-// A destination that is down for a day leaves many events, of one account or of many. A take reads none of the waiting
-// events, and finds the due ones.
+// A destination that is down for a day leaves many waiting events, of one account or of many accounts. Take reads
+// none of the waiting events, and finds the due events.
 func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 	t.Parallel()
 	for name, account := range map[string]string{"of one account": "'a'", "of 50,000 accounts": "'a' || n"} {
@@ -218,7 +218,7 @@ func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 				select gen_random_uuid(), 'live', `+account+`, 'invoice.paid', gen_random_uuid(), 'key', '{}', now() + interval '4 minutes' from generate_series(1, 50000) n`); err != nil {
 				t.Fatal(err)
 			}
-			b.write("a1", "b") // the first waits for an older event
+			b.write("a1", "b") // a1 waits for an older event
 			statements := schematest.Statements(t, ".")
 			for i, read := range []int{b.reads(statements["stand back"], 256), b.reads(statements["take"], 64, time.Minute.Seconds(), 16)} {
 				if read == 0 || read > 30 {
@@ -235,7 +235,7 @@ func TestTake_ManyWait_ReadsWhatIsDue(t *testing.T) {
 	}
 }
 
-// reads runs a statement and returns the number of rows that its plan processed.
+// reads runs a statement and returns the number of rows that the executed plan processed.
 func (b bundle) reads(sql string, args ...any) int {
 	b.Helper()
 	var plan string
@@ -249,13 +249,13 @@ func (b bundle) reads(sql string, args ...any) int {
 	return explained[0].Plan.read()
 }
 
-// An account with many events behind a waiting one does not delay other accounts. Its events are taken in order after
-// the first is published.
+// If many events of an account wait behind its oldest event, other accounts are not delayed. After the oldest event
+// is published, Take returns the account's other events in order.
 func TestTake_LongQueueOfOneAccount_OthersGoOn(t *testing.T) {
 	b := setup(t)
 	b.write("a")
 	head := b.take(time.Hour)[0]
-	for range 600 { // more than two takes process
+	for range 600 { // more events than two calls of Take process
 		b.write("a")
 	}
 	b.write("b")
@@ -278,8 +278,8 @@ func TestTake_LongQueueOfOneAccount_OthersGoOn(t *testing.T) {
 	}
 }
 
-// An event that waits for an older event becomes due when that is published, for any interleaving of publishers and
-// writers: none is left waiting for five minutes.
+// An event that waits for an older event becomes due as soon as the older event is published, however publishers and
+// writers interleave. No event waits for the five minutes of its fallback.
 func TestTake_WrittenMeanwhile_NobodyLeftStanding(t *testing.T) {
 	b := setup(t)
 	var writers, publishers sync.WaitGroup
@@ -328,7 +328,7 @@ func TestTake_WrittenMeanwhile_NobodyLeftStanding(t *testing.T) {
 		})
 	}
 	publishers.Wait()
-	for range 3 { // the last publisher may have stopped while another held an event
+	for range 3 { // the last publisher may have stopped while another publisher leased an event
 		for _, e := range b.take(time.Minute) {
 			b.settle(outbox.Settled{ID: e.ID, Published: true})
 		}
@@ -340,7 +340,7 @@ func TestTake_WrittenMeanwhile_NobodyLeftStanding(t *testing.T) {
 	}
 }
 
-// planned contains the required fields of a node of an executed plan.
+// planned contains the fields of an executed plan's node that the test reads.
 type planned struct {
 	Rows    float64 `json:"Actual Rows"`
 	Loops   float64 `json:"Actual Loops"`

@@ -17,8 +17,8 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// One process pauses, and another ends the pause. Both see it. An ended pause is kept, and one process resumes the
-// waiting effects.
+// Both processes see the pause. An ended pause stays stored, and only one process resumes the waiting effects. An
+// ended pause is kept, and one process resumes the waiting effects.
 func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 	t.Parallel()
 	ctx, db := t.Context(), schematest.New(t)

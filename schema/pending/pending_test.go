@@ -17,7 +17,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// One decision per verb and subject can wait. It ends once, by a person or by its expiry.
+// Only one decision per verb and subject can be pending. A decision ends once: by a person or by its expiry.
 func TestAsk_OneOfAVerbAboutASubject(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

@@ -16,7 +16,7 @@ func TestStatements_AreUnderstood(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// With any number of processes, each second admits at most the quota. Other requests wait.
+// For any number of processes, at most the quota of requests per second is admitted. All other requests wait.
 func TestTake_ManyAtOnce_EachSecondHasItsFill(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -25,14 +25,14 @@ func TestTake_ManyAtOnce_EachSecondHasItsFill(t *testing.T) {
 	in := map[int64]int{}
 	var wg sync.WaitGroup
 	for range requests {
-		s := quota.New(pool) // a separate process
+		s := quota.New(pool) // simulates a separate process
 		wg.Go(func() {
 			if err := s.Take(t.Context(), "stripe", perSecond); err != nil {
 				t.Error(err)
 				return
 			}
 			var second int64
-			// The row contains the second in which the newest request was admitted.
+			// The row contains the second that admitted the newest request.
 			if err := pool.QueryRow(t.Context(), `select second from quotas where name = 'stripe'`).Scan(&second); err != nil {
 				t.Error(err)
 			}

@@ -17,7 +17,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// plain uses one statement per request: batches of one, with as many concurrent flushes as connections.
+// plain sends one statement per request: each batch has one request, and there are as many concurrent flushes as
+// connections.
 var plain = groupcommit.Config{InFlight: 32, MaxBatch: 1}
 
 // BenchmarkInsert compares group commits with one statement per request, with the same number of callers, on a server

@@ -11,14 +11,15 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// unsigned is an event with an ID that the signature does not cover.
+// unsigned returns an event with an ID that the signature does not cover.
 func unsigned(id, body string) receipt.New {
 	e := event(id)
 	e.Identity, e.Body = receipt.ByBytes, []byte(body)
 	return e
 }
 
-// Different spellings of the bytes under one signature count as the same bytes, under the same ID and under another.
+// Bodies with the same signed text but another spelling count as the same bytes, under the same ID and under another
+// ID.
 func TestInsert_UnsignedID_OtherBytesOfOneSignature(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -42,7 +43,7 @@ func TestInsert_UnsignedID_OtherBytesOfOneSignature(t *testing.T) {
 	}
 }
 
-// Other bytes under an unsigned ID are another event; its retries are duplicates of it.
+// Other bytes under an unsigned ID are another event, and its retries are duplicates of that event.
 func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"guid-1", strings.Repeat("g", 200)} {
@@ -77,7 +78,7 @@ func TestInsert_UnsignedID_OtherBytes_AnotherEvent(t *testing.T) {
 	}
 }
 
-// If an attacker uses the longer ID first, no bytes are lost either.
+// No bytes are lost even if an attacker uses the longer ID first.
 func TestInsert_UnsignedID_OwnIDTaken_AnotherEvent(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -92,7 +93,7 @@ func TestInsert_UnsignedID_OwnIDTaken_AnotherEvent(t *testing.T) {
 	}
 }
 
-// In one delivery, in consecutive deliveries, and with a status that does not run.
+// The events arrive in one delivery, in consecutive deliveries, and with a status that does not run.
 func TestInsert_UnsignedID_OtherBytes_InOneDelivery(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -109,7 +110,7 @@ func TestInsert_UnsignedID_OtherBytes_InOneDelivery(t *testing.T) {
 	}
 }
 
-// Bytes that contain the time of sending do not identify the event.
+// If the bytes contain the time of sending, they do not identify the event.
 func TestInsert_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -125,8 +126,8 @@ func TestInsert_ByIDOrBytes_OtherBytes_Duplicate(t *testing.T) {
 	}
 }
 
-// 200 deliveries of five events with the same unsigned ID, over two stores: five receipts, 195 duplicates, and each
-// delivery gets the receipt of its bytes.
+// 200 deliveries of five events with the same unsigned ID arrive at two stores. The result is five receipts and 195
+// duplicates, and each delivery gets the receipt with its bytes.
 func TestInsert_UnsignedID_OtherBytes_Concurrent(t *testing.T) {
 	t.Parallel()
 	a, pool := setup(t)
@@ -194,8 +195,8 @@ func TestInsert_UnsignedID_LockedReceipt_OtherBytes_AnotherEvent(t *testing.T) {
 	}
 }
 
-// Of the same bytes under two IDs one runs, even if they arrive together and the first ID has a receipt with other
-// bytes.
+// If the same bytes arrive under two IDs, only one event runs, even if they arrive together and the first ID has a
+// receipt with other bytes.
 func TestInsert_UnsignedID_OtherBytesTwice_OneRuns(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -206,7 +207,7 @@ func TestInsert_UnsignedID_OtherBytesTwice_OneRuns(t *testing.T) {
 	}
 }
 
-// If a duplicate cannot be counted, it is not counted for the other event with its ID.
+// A duplicate that cannot be counted is not counted for another event with the same ID.
 func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -234,7 +235,7 @@ func TestInsert_UnsignedID_OtherBytesLocked_NotCountedElsewhere(t *testing.T) {
 	}
 }
 
-// The receipt of the ID is locked: the other event can still be compared, and is not lost.
+// The receipt with the ID is locked, but the event can still be compared with it, and is not lost.
 func TestInsert_Collision_LockedReceipt_Parked(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

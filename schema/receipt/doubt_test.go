@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A commit that hangs, because a synchronous standby is down, is in doubt: Insert fails in time, and the next attempt
-// finds the row. The test is not parallel, because the setting applies to the whole server.
+// A commit hangs because a synchronous standby is down, so its outcome is unknown. Insert fails in time, and the next
+// attempt finds the row. The test is not parallel, because the setting applies to the whole server.
 func TestInsert_CommitInDoubt(t *testing.T) {
 	config, err := pgxpool.ParseConfig(schematest.NewDSN(t))
 	if err != nil {
@@ -38,8 +38,8 @@ func TestInsert_CommitInDoubt(t *testing.T) {
 		}
 	}
 	standby("ghost")
-	// The setting takes effect when the checkpointer has read it, which no statement can observe: the test inserts
-	// events until one hangs.
+	// The setting takes effect when the checkpointer has read it. No statement shows this moment, so the test inserts
+	// events until a commit hangs.
 	deadline := time.Now().Add(20 * time.Second)
 	id := ""
 	for i := 0; id == ""; i++ {
@@ -55,7 +55,8 @@ func TestInsert_CommitInDoubt(t *testing.T) {
 			t.Fatal("no commit hung")
 		}
 	}
-	// Its row exists. A delivery that finds it locked writes nothing, so it does not wait for the standby.
+	// The row of that event exists. If a delivery finds the row locked, it writes nothing, so it does not wait for
+	// the standby.
 	holder, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

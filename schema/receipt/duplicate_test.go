@@ -11,11 +11,11 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A duplicate with a receipt that stays locked until the answer is due is answered as a duplicate: the first delivery
-// is committed, and after an error the provider would send it again.
+// The receipt of a duplicate stays locked until the answer is due. The delivery is still answered as a duplicate: the
+// first delivery is committed, and after an error the provider would send the event again.
 func TestInsert_Duplicate_LockedUntilTheAnswerIsDue_NoError(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(t.Context(), schematest.NewDSN(t)) // without a lock time-out
+	pool, err := pgxpool.New(t.Context(), schematest.NewDSN(t)) // connections without a lock timeout
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A series of failures continues across processes and an outage of the database, until an answer is 2xx.
+// A series of failures continues across processes and across an outage of the database, until an answer is 2xx.
 func TestCountAnswers_InARow(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)

@@ -143,7 +143,7 @@ func (s *Store) insert(ctx context.Context, in *insertion) ([]Outcome, error) {
 // settleRest determines the outcomes that the insert left open. These are duplicates of rows that were locked or not
 // visible yet, and events that turned out to be new. It returns an error if it cannot determine an outcome.
 func (s *Store) settleRest(ctx context.Context, in *insertion, outcomes []Outcome) error {
-	for left := true; left; { // repeat: another delivery may take over first
+	for left := true; left; { // repeat, because another delivery may take over the receipt first
 		if err := s.lookAt(ctx, in, outcomes); err != nil {
 			return err
 		}

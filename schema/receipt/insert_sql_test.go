@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Two deliveries of the same bytes under unsigned IDs share a flush, and the first is rejected by Postgres: the second
-// is not a replay, because the first is not stored.
+// Two deliveries of the same bytes under unsigned IDs share a flush, and Postgres rejects the first one. The second
+// one is not a replay, because the first one is not stored.
 func TestInsert_UnsignedID_TwinRefused_Runs(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -35,7 +35,8 @@ func TestInsert_UnsignedID_TwinRefused_Runs(t *testing.T) {
 	}
 }
 
-// A delivery of many events takes several transactions, and an event in two of them has one receipt.
+// A delivery of many events uses several transactions. If two of them contain the same event, the event has one
+// receipt.
 func TestInsert_ManyEvents_SeveralTransactions(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -66,7 +67,7 @@ func TestInsert_ManyEvents_SeveralTransactions(t *testing.T) {
 	}
 }
 
-// A large body and a large batch share no commit with small requests.
+// A large body and a large batch do not share a commit with small requests.
 func TestInsert_Large_NoNeighboursCommit(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)

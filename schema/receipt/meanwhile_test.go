@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A duplicate is counted even if its receipt was changed after the counting statement had begun.
+// A duplicate is counted even if its receipt changes after the counting statement has begun.
 func TestInsert_HeldAndChangedMeanwhile_Counted(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)

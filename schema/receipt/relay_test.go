@@ -6,8 +6,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// The destinations of a second source receive an event that a first source's receipt runs: the second receipt is only
-// relayed.
+// A receipt of the first source runs an event. The destinations of a second source receive the event through a second
+// receipt, which is only relayed.
 func TestInsert_WantedByASecondSourceThatRelays_ReceiptOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -19,8 +19,8 @@ func TestInsert_WantedByASecondSourceThatRelays_ReceiptOfItsOwn(t *testing.T) {
 		}
 		return n
 	}
-	// The event gets no second receipt through a source that does not relay, through the same source again, or through
-	// a source that does not want it.
+	// The event gets no second receipt from a source without destinations, from the same source, or from a source
+	// that does not want the event.
 	again, other, unwanted := through("main", receipt.Received, event("evt_1")), through("crm", receipt.Received, event("evt_1")), through("crm", receipt.Ignored, event("evt_1"))
 	again.Relays, unwanted.Relays = true, true
 	for _, d := range []receipt.Delivery{again, other, unwanted} {

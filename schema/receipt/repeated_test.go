@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// If a provider delivers a parked event repeatedly, a person should look at it. One repetition, an old one, and
-// repetitions of a processed event do not count.
+// If a provider delivers a parked event again and again, a person should examine the event. A single repetition, old
+// repetitions, and repetitions of a processed event do not count.
 func TestReadRepeated_ParkedEventsThatKeepComing(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

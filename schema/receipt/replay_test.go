@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// An attacker with one delivery with an unsigned ID can send it under any number of IDs. It is one suspected replay,
-// and its bytes are stored once, even if the delivery is ignored or cannot run.
+// An attacker with one delivery can send it under any number of unsigned IDs. All of them are one suspected replay,
+// and the bytes are stored once, even if the delivery is ignored or cannot run.
 func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *testing.T) {
 	t.Parallel()
 	for _, status := range []receipt.Status{receipt.Received, receipt.Ignored, receipt.NeedsReview} {
@@ -34,7 +34,8 @@ func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *test
 				for i := range replays {
 					replay := func() {
 						out, err := s.Insert(t.Context(), captured(fmt.Sprint("replay-", i)))
-						for begin := time.Now(); err != nil && time.Since(begin) < time.Minute; { // a lock took long, so the delivery is repeated
+						// retry the delivery, because a lock took too long
+						for begin := time.Now(); err != nil && time.Since(begin) < time.Minute; {
 							out, err = s.Insert(t.Context(), captured(fmt.Sprint("replay-", i)))
 						}
 						if err != nil || out[0].Uncounted != nil {
@@ -85,8 +86,8 @@ func TestInsert_UnsignedID_SameBytesUnderManyIDs_CountedOnTheFirstReplay(t *test
 	}
 }
 
-// A provider may send one body as several events that differ by an unsigned type. Each type is stored and parked, up to
-// a limit, because an attacker can invent types.
+// A provider may send one body as several events that only differ in an unsigned type. Each type is stored and
+// parked, up to a limit, because an attacker can invent types.
 func TestInsert_UnsignedID_SameBytesUnderOtherTypes_EachKept(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -112,7 +113,7 @@ func TestInsert_UnsignedID_SameBytesUnderOtherTypes_EachKept(t *testing.T) {
 	}
 }
 
-// All duplicates are counted; the list of deliveries is limited.
+// All duplicates are counted, but the list of deliveries has a limited length.
 func TestInsert_Duplicates_ListedUpToABound(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -123,7 +124,7 @@ func TestInsert_Duplicates_ListedUpToABound(t *testing.T) {
 	mustInsert(t, s, delivery(event("evt_1")))
 	mustInsert(t, s, delivery(event("evt_1"), event("evt_2")))
 	mustInsert(t, s, delivery(unsigned("guid", "bytes")))
-	mustInsert(t, s, delivery(event("evt_1"), event("evt_1"))) // the second is counted after the flush
+	mustInsert(t, s, delivery(event("evt_1"), event("evt_1"))) // the second event is counted after the flush
 	if n := count(t, pool, `select sum(duplicates) from receipts`); n != 2005 {
 		t.Errorf("%d duplicates are counted, want 2005", n)
 	}
@@ -132,15 +133,15 @@ func TestInsert_Duplicates_ListedUpToABound(t *testing.T) {
 	}
 }
 
-// sent is a delivery of one signed body as a provider sends it to a subscription.
+// sent returns a delivery of a signed body in the form that a provider sends to a subscription.
 func sent(id, topic, occurrence, hook string) receipt.New {
 	e := unsigned(id, "order 1")
 	e.Account, e.Type, e.Occurrence, e.Hook, e.RelayOnly = "shop", topic, occurrence, hook, true
 	return e
 }
 
-// Two subscriptions to one topic deliver an event twice under different IDs: the second is a duplicate if the
-// provider's event ID is the same and they arrive within ten minutes. No event is parked.
+// Two subscriptions to one topic deliver an event twice under different IDs. The second delivery is a duplicate if
+// the provider's event ID is the same and the deliveries arrive within ten minutes. In this case no event is parked.
 func TestInsert_UnsignedID_SameOccurrence_Duplicate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -186,8 +187,8 @@ func TestInsert_UnsignedID_SameOccurrence_Duplicate(t *testing.T) {
 	}
 }
 
-// Two hooks of one sender deliver the same bytes: the event is relayed for each hook, and marked. A missing or known
-// hook does not count as another hook.
+// Two webhook subscriptions (hooks) of one sender deliver the same bytes. pawl relays and marks the event for each
+// hook. A missing hook or a known hook does not count as another hook.
 func TestInsert_UnsignedID_OtherHook_RelayedAndMarked(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -216,7 +217,8 @@ func TestInsert_UnsignedID_OtherHook_RelayedAndMarked(t *testing.T) {
 	}
 }
 
-// An event that its source did not want before, and wants now, is relayed by the same rule: one of the two is marked.
+// The same rule applies to an event that its source did not want before and wants now: one of the two events is
+// marked.
 func TestInsert_UnsignedID_TakenOver_OtherTopic_Relayed(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)

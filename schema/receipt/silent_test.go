@@ -6,18 +6,18 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// A source is silent compared with its own history: a source that delivers only at weekends, a new source and a slow
-// source are not reported.
+// A source is silent only in comparison with its own history: the report omits a source that delivers only at
+// weekends, a new source and a slow source.
 func TestSilent_ByTheHoursOfTheWeek(t *testing.T) {
 	t.Parallel()
 	_, pool := setup(t)
 	for source, hours := range map[string]string{
-		"busy":    `n >= 3`,                    // 20 per hour for weeks, and none for two hours
-		"late":    `n >= 1`,                    // the same, until an hour ago
-		"new":     `n >= 3 and n < 13 * 24`,    // without two weeks of history
-		"slow":    `n % 24 = 6`,                // 20 per day, and the next is not due
+		"busy":    `n >= 3`,                    // 20 deliveries per hour for weeks, and no delivery for two hours
+		"late":    `n >= 1`,                    // 20 deliveries per hour, until an hour ago
+		"new":     `n >= 3 and n < 13 * 24`,    // less than two weeks of history
+		"slow":    `n % 24 = 6`,                // 20 deliveries per day at one hour, and the next is not due
 		"by week": `n % 168 between 60 and 70`, // on one day of the week, which has not ended
-		"gone":    `n >= 24 * 9`,               // for nine days
+		"gone":    `n >= 24 * 9`,               // no delivery for nine days
 	} {
 		if _, err := pool.Exec(t.Context(), `insert into source_hours select $1, date_trunc('hour', now()) - n * interval '1 hour', 20
 			from generate_series(0, 28 * 24) n where `+hours, source); err != nil {

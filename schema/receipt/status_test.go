@@ -8,7 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// All transitions. Rows: from; columns, in the order of receipt.Statuses: to. "x" allowed, "." refused, "=" no change.
+// The table contains all transitions. A row is the old status, and the columns are the new statuses in the order of
+// receipt.Statuses. "x" means allowed, "." means refused, and "=" means no change.
 func TestNext_AllPairs(t *testing.T) {
 	t.Parallel()
 	graph := map[receipt.Status]string{
@@ -47,7 +48,7 @@ func TestNext_Unknown_Refused(t *testing.T) {
 	}
 }
 
-// A reason begins with its code; other text is no code.
+// A reason begins with a code; other text contains no code.
 func TestReasonCode(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)

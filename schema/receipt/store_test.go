@@ -49,7 +49,7 @@ func delivery(events ...receipt.New) receipt.Delivery {
 		Header: http.Header{"Content-Type": {"application/json"}}, Events: events}
 }
 
-// show returns the deliveries and runs of a receipt as in the timeline.
+// show returns the deliveries and runs of a receipt, as the timeline contains them.
 func show(t *testing.T, pool *pgxpool.Pool, id string) *timeline.Event {
 	t.Helper()
 	event, err := timeline.Show(t.Context(), pool, id)
@@ -133,7 +133,7 @@ func TestInsert_KeepsWhatCameIn(t *testing.T) {
 	}
 }
 
-// Identity is (provider, account, mode, event ID), all four.
+// The identity of an event consists of provider, account, mode and event ID.
 func TestInsert_SameID_OtherTenantOrMode_AnotherReceipt(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -150,7 +150,7 @@ func TestInsert_SameID_OtherTenantOrMode_AnotherReceipt(t *testing.T) {
 	}
 }
 
-// The first body is stored; the deliveries show that another one arrived.
+// The first body is stored, and the list of deliveries shows that another body arrived.
 func TestInsert_SameID_OtherBody_FirstWins(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -171,7 +171,7 @@ func TestInsert_SameID_OtherBody_FirstWins(t *testing.T) {
 	}
 }
 
-// 200 deliveries of one event over two stores: one receipt, 199 duplicates.
+// 200 deliveries of one event arrive at two stores. The result is one receipt and 199 duplicates.
 func TestInsert_Concurrent_OneReceipt(t *testing.T) {
 	t.Parallel()
 	a, pool := setup(t)
@@ -209,7 +209,7 @@ func TestInsert_Concurrent_OneReceipt(t *testing.T) {
 	}
 }
 
-// A locked receipt delays the counting of its duplicates, and no other delivery.
+// A locked receipt delays only the counting of its own duplicates, and no other delivery.
 func TestInsert_DuplicateOfLockedReceipt_NeighboursGoOn(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -230,7 +230,8 @@ func TestInsert_DuplicateOfLockedReceipt_NeighboursGoOn(t *testing.T) {
 		}
 		held <- out
 	}()
-	for count(t, pool, `select count(*) from receipts where event_id = 'evt_2'`) == 0 { // until the other event is committed, while it waits
+	// wait until the other event is committed, while the duplicate is waiting
+	for count(t, pool, `select count(*) from receipts where event_id = 'evt_2'`) == 0 {
 	}
 	mustInsert(t, s, delivery(event("evt_3")))
 	if err := lock.Commit(t.Context()); err != nil {
@@ -245,7 +246,7 @@ func TestInsert_DuplicateOfLockedReceipt_NeighboursGoOn(t *testing.T) {
 	}
 }
 
-// A batch that is divided differently on its retry is still deduplicated per event.
+// If a provider divides a batch differently on its retry, pawl still detects each event as a duplicate.
 func TestInsert_Batch_DedupesPerEvent(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -262,7 +263,7 @@ func TestInsert_Batch_DedupesPerEvent(t *testing.T) {
 	}
 }
 
-// A row that Postgres rejects fails its whole delivery, and no other.
+// A row that Postgres rejects fails its whole delivery, but no other delivery.
 func TestInsert_BadRow_FailsAlone(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -309,7 +310,7 @@ func TestInsert_UnsignedID_SameBytes_Parked(t *testing.T) {
 		t.Errorf("deliveries %+v; want one replay", seen)
 	}
 
-	// Of any number of concurrent deliveries only one runs.
+	// Of any number of concurrent deliveries, only one runs.
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -474,8 +475,7 @@ func TestCounts_Add(t *testing.T) {
 	}
 }
 
-// Counts are deleted when they are not needed any more. The last day of use of a secret and the last weeks of a silent
-// source are kept.
+// Old counts are deleted. The last day on which a secret was used and the last weeks of a silent source are kept.
 func TestTrimCounts_KeepsWhatIsRead(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// through is a delivery of events through a source, all with the same status.
+// through returns a delivery of events to a source, all with the same status.
 func through(source string, status receipt.Status, events ...receipt.New) receipt.Delivery {
 	for i := range events {
 		if events[i].Status = status; status != receipt.Received {
@@ -30,13 +30,13 @@ func TestInsert_NotWantedByOneSource_TakenOverByTheOneThatWantsIt(t *testing.T) 
 	first := event("evt_1")
 	first.Body = []byte("not wanted")
 	id := mustInsert(t, s, through("main", receipt.Ignored, first))[0].ReceiptID
-	if _, err := pool.Exec(t.Context(), `delete from receipt_bodies`); err != nil { // as retention does
+	if _, err := pool.Exec(t.Context(), `delete from receipt_bodies`); err != nil { // retention deletes old bodies
 		t.Fatal(err)
 	}
 	if out := mustInsert(t, s, through("other", receipt.Ignored, event("evt_1")))[0]; !out.Duplicate || out.Status != receipt.Ignored {
 		t.Errorf("wanted by no source: got %+v, want an ignored duplicate", out)
 	}
-	// Together with an event without a receipt, and an event that runs.
+	// The delivery also contains an event without a receipt, and an event that runs.
 	running := mustInsert(t, s, through("main", receipt.Received, event("evt_3")))[0].ReceiptID
 	out := mustInsert(t, s, through("relay", receipt.Received, event("evt_1"), event("evt_2"), event("evt_3")))
 	if out[0].Duplicate || out[0].ReceiptID != id || out[0].Status != receipt.Received || out[0].EventID != "evt_1" {
@@ -73,8 +73,8 @@ func TestInsert_NotWantedByOneSource_TakenOverByTheOneThatWantsIt(t *testing.T) 
 	}
 }
 
-// The statement for the second source's delivery cannot see the first source's receipt: they share a flush, or the row
-// is locked.
+// The statement for the second source's delivery cannot see the first source's receipt, because both share a flush or
+// because the row is locked.
 func TestInsert_NotWantedAndWantedAtOnce_RunOnce(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -118,7 +118,7 @@ func TestInsert_NotWantedAndWantedAtOnce_RunOnce(t *testing.T) {
 	}
 }
 
-// The receipt may or may not be ignored, so the delivery must be repeated.
+// It is unknown whether the receipt is ignored, so the delivery must be repeated.
 func TestInsert_IgnoredReceiptLocked_NotAcknowledged(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)
@@ -138,8 +138,7 @@ func TestInsert_IgnoredReceiptLocked_NotAcknowledged(t *testing.T) {
 	}
 }
 
-// The event type of a GitHub delivery is not signed: an attacker with an ignored delivery could send it with a wanted
-// type.
+// GitHub does not sign the event type, so an attacker with an ignored delivery could send it with a wanted type.
 func TestInsert_NotWanted_SameBytesUnderAnotherType_StayIgnored(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -152,7 +151,7 @@ func TestInsert_NotWanted_SameBytesUnderAnotherType_StayIgnored(t *testing.T) {
 	}
 }
 
-// An event that a person has dismissed stays dismissed, even if a source wants it.
+// An event that a person has dismissed stays dismissed, even if a source wants its type later.
 func TestInsert_Dismissed_NotTakenOver(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)

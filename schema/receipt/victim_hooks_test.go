@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// victim is the process that is killed: it inserts one delivery into the given database.
+// victim is the process that the test kills: it inserts one delivery into the given database.
 func victim() bool {
 	dsn := os.Getenv("RECEIPT_VICTIM")
 	if dsn == "" {
@@ -32,8 +32,8 @@ func victim() bool {
 	return true
 }
 
-// kill -9 at each step of an insert: the receipt is complete or missing, and the provider's retry finds it as a
-// duplicate or creates it.
+// The process is killed with kill -9 at each step of an insert. The receipt is then either complete or missing, and
+// the provider's retry is a duplicate or creates it.
 func TestInsert_Killed(t *testing.T) {
 	t.Parallel()
 	for point, rows := range map[string]int{"receipt-before-insert": 0, "receipt-before-commit": 0, "receipt-after-commit": 1} {

@@ -53,7 +53,7 @@ func TestStatements(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A stored request is read back byte for byte, because it is verified again when it is admitted.
+// A stored request is read back byte for byte, because admitting it verifies its signature again.
 func TestKeep_ByteForByte(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -106,7 +106,7 @@ func TestKeep_Bounds(t *testing.T) {
 	s, pool := setup(t)
 	old := rejection.Rejection{Source: "shop", ReceivedAt: time.Now().Add(-rejection.KeptFor - time.Hour), RemoteAddr: "old"}
 	keep(t, s, old)
-	keep(t, s) // stores nothing new, but trims
+	keep(t, s) // a call without requests only deletes old rows
 	if found, err := s.List(t.Context(), rejection.Filter{}); err != nil || len(found) != 0 {
 		t.Errorf("%d kept, %v; want none", len(found), err)
 	}

@@ -43,7 +43,8 @@ func serve(t *testing.T, db *pgxpool.Pool) (executed *atomic.Int64) {
 	return executed
 }
 
-// Several workers share the requests of several consoles: each is executed once, and answered to its own console.
+// Several workers share the requests of several consoles: each request is executed once, and its own console receives
+// the answer.
 func TestSend_SeveralWorkers_EachRequestOnce(t *testing.T) {
 	t.Parallel()
 	owner := schematest.New(t)
@@ -68,7 +69,7 @@ func TestSend_SeveralWorkers_EachRequestOnce(t *testing.T) {
 	}
 }
 
-// A request is not executed after its console has given up.
+// A worker does not execute a request after its console has stopped waiting.
 func TestRun_OldRequest_NotExecuted(t *testing.T) {
 	t.Parallel()
 	owner := schematest.New(t)

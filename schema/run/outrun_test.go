@@ -10,12 +10,12 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A worker that was paused for longer than its workflow task's timeout completes that task after another worker has
-// taken it over. The rows that the other worker has written stay, for any combination of parking and finishing. The
-// later task overwrites the rows of the earlier one.
+// A worker is suspended for longer than the timeout of its workflow task. It completes the task after another worker
+// has taken the task over. The rows of the other worker stay, in every combination of parking and finishing. The
+// later task overwrites the rows of the earlier task.
 func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 	t.Parallel()
-	began := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) // finer than the database's resolution
+	began := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) // a finer resolution than the database stores
 	statuses := []receipt.Status{receipt.NeedsReview, receipt.Dead, receipt.Processing, receipt.Retrying, receipt.Processed, receipt.Compensated}
 	s := setup(t)
 	write := func(id string, task time.Time, to receipt.Status) error {
@@ -38,9 +38,9 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 				}{
 					{began, earlier, false, earlier},
 					{began.Add(time.Second), later, false, later},
-					{began.Add(time.Second), later, false, later}, // may be called twice
+					{began.Add(time.Second), later, false, later}, // a second call changes nothing
 					{began, earlier, true, later},
-					{time.Time{}, earlier, false, earlier}, // from a version without the task's time
+					{time.Time{}, earlier, false, earlier}, // written by a version that did not store the task's time
 					{began, later, true, earlier},
 				} {
 					if err := write(id, w.task, w.to); errors.Is(err, receipt.ErrOutrun) != w.outrun || !w.outrun && err != nil {
@@ -53,7 +53,7 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 			})
 		}
 	}
-	// The earlier task also did not close a run that the later task has parked.
+	// The earlier task also did not close a run that the later task had parked.
 	id := s.insert(t, "evt_parked")
 	start := run.Started{ReceiptID: id, WorkflowID: "w" + id, RunID: "r", StartedAt: began}
 	if err := s.MarkStarted(t.Context(), start); err != nil {
@@ -70,7 +70,7 @@ func TestStatus_OfTheLaterWorkflowTask_Stands(t *testing.T) {
 	}
 }
 
-// Both tasks write concurrently: the earlier task waits for the row, and then sees the row of the later task.
+// If both tasks write concurrently, the earlier task waits for the row and then sees the row of the later task.
 func TestStatus_OfTheLaterWorkflowTask_CommittedMeanwhile_Stands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

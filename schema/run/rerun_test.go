@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/run"
 )
 
-// A replay waits for its start, and the previous run is marked as started late: the request stays until its own run is
-// marked.
+// While a replay waits for its start, the start of the previous run is recorded late. The request stays until its own
+// run is recorded.
 func TestAskRerun_LateMarkOfTheRunBefore_WishStands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -28,7 +28,7 @@ func TestAskRerun_LateMarkOfTheRunBefore_WishStands(t *testing.T) {
 		t.Errorf("asked twice: %v, want ErrMoved", err)
 	}
 	late := first
-	late.Kind = run.Replay // of a replay that was replayed at once
+	late.Kind = run.Replay // another replay was requested at once
 	for _, mark := range []run.Started{first, late} {
 		if err := s.MarkStarted(t.Context(), mark); err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func (b bench) get(t *testing.T, id string) receipt.Receipt {
 	return r
 }
 
-// runs returns the runs of a receipt as in the timeline.
+// runs returns the runs of a receipt, as the timeline contains them.
 func (b bench) runs(t *testing.T, id string) []timeline.Run {
 	t.Helper()
 	e, err := timeline.Show(t.Context(), b.pool, id)
@@ -88,7 +88,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 	ctx := t.Context()
 	id := s.insert(t, "evt_1")
 	start := run.Started{ReceiptID: id, WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: time.Now()}
-	for range 2 { // may be called twice
+	for range 2 { // a second call changes nothing
 		if err := s.MarkStarted(ctx, start); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A late mark of a start does not change the receipt.
+	// A late record of a start does not change the receipt.
 	if err := s.MarkStarted(ctx, start); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestRuns_StartedAndFinished(t *testing.T) {
 	}
 }
 
-// A run can end before its start is marked; the later mark keeps the end.
+// A run can end before its start is recorded, and the late record keeps the end.
 func TestMarkFinished_BeforeStarted(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -148,7 +148,7 @@ func TestMarkFinished_BeforeStarted(t *testing.T) {
 	}
 }
 
-// A run decides that its event is ignored, whether its start was marked before or not.
+// A run decides that its event is ignored, whether or not its start was recorded before.
 func TestMarkFinished_Ignored_AfterItsStart(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -182,7 +182,7 @@ func TestMarkFinished_RefusedAndUnknown(t *testing.T) {
 	}
 }
 
-// Statements on overlapping receipts in opposite order do not deadlock.
+// Statements on overlapping receipts in opposite orders do not deadlock.
 func TestRuns_OverlappingBatches(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
@@ -232,7 +232,7 @@ func TestCompensated_CountsTheLastHours(t *testing.T) {
 	}
 }
 
-// A run that ended before its start was marked has recorded everything itself.
+// If a run ended before its start was recorded, it has recorded everything itself.
 func TestMarkStarted_EndedMeanwhile_Stands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -247,8 +247,8 @@ func TestMarkStarted_EndedMeanwhile_Stands(t *testing.T) {
 	}
 }
 
-// Two runs of a receipt end concurrently: the run with the later last task determines the status, in any order within
-// the flush.
+// Two runs of a receipt end concurrently. The run with the later last workflow task determines the status, in any
+// order within the flush.
 func TestMarkFinished_TwoRunsInOneFlush_LaterTaskStands(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -280,7 +280,7 @@ func TestMarkFinished_TwoRunsInOneFlush_LaterTaskStands(t *testing.T) {
 	}
 }
 
-// Two runs of a receipt start concurrently: both are recorded.
+// Two runs of a receipt start concurrently, and both are recorded.
 func TestMarkStarted_TwoRunsInOneFlush_BothRecorded(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

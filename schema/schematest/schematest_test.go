@@ -42,7 +42,8 @@ func TestNew_DatabaseGoesWithTheTest(t *testing.T) {
 	}
 }
 
-// A pool survives an outage of the server: same port, same data, no restart of its user.
+// A pool survives an outage of the server: the port and the data stay the same, and the user of the pool does not
+// restart.
 func TestServer_PauseAndResume(t *testing.T) {
 	pool := schematest.New(t)
 	server := schematest.Server(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// grows lists the tables with rows for every event, for ever.
+// grows lists the tables that get rows for every event and keep them forever.
 var grows = []string{"receipts", "receipt_bodies", "redeliveries", "event_subjects", "transmissions", "runs", "effects",
 	"effect_attempts", "outbox",
 	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "workspaces", "tasks",
@@ -121,7 +121,7 @@ func CheckStatements(t *testing.T, pool *pgxpool.Pool, but OnPurpose) {
 	}
 }
 
-// explain returns the plan of sql.
+// explain returns the plan of the statement sql.
 func explain(t *testing.T, conn *pgx.Conn, name, sql string) (node, error) {
 	prepared, err := conn.Prepare(t.Context(), name, sql)
 	if err != nil {

@@ -50,7 +50,8 @@ func TestSession_LivesAndEnds(t *testing.T) {
 	if _, err := s.Find(t.Context(), second); err != nil {
 		t.Errorf("the other one: %v", err)
 	}
-	for _, of := range [][2]string{{"local", "ada"}, {"https://idp.example", "ada@acme"}} { // the name, and another person's subject
+	// the same name with another issuer, or another subject
+	for _, of := range [][2]string{{"local", "ada"}, {"https://idp.example", "ada@acme"}} {
 		if err := s.EndAll(t.Context(), of[0], of[1]); err != nil {
 			t.Fatal(err)
 		}

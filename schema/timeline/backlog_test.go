@@ -57,7 +57,7 @@ func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 		return causes
 	}
 	check("parked", parked(), []timeline.Cause{
-		{"dead", "effect_failed", 4, minute(2), map[string]int64{"usd": 50000, "eur": 7000}}, // in_3 counts once
+		{"dead", "effect_failed", 4, minute(2), map[string]int64{"usd": 50000, "eur": 7000}}, // in_3 is counted once
 		{"needs_review", "suspected_replay", 1, minute(6), map[string]int64{}},
 	})
 	check("waiting", b.Waiting, []timeline.Cause{
@@ -76,7 +76,7 @@ func TestReadBacklog_CountsAgeAndMoneyByCause(t *testing.T) {
 	}
 }
 
-// A payload may contain any amount, and a 64-bit sum overflows after the second one.
+// A payload may contain any amount, and the sum of two such amounts can exceed 64 bits.
 func TestReadParked_AmountsBeyond64Bits_SumIsCapped(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

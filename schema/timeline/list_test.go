@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// planned contains the required fields of a node of a plan.
+// planned contains the fields of a plan's node that the test reads.
 type planned struct {
 	Rows    float64 `json:"Actual Rows"`
 	Loops   float64 `json:"Actual Loops"`
@@ -31,7 +31,7 @@ func (p planned) read() int {
 	return sum
 }
 
-// fill inserts many receipts with subjects. The oldest of them are the unusual ones.
+// fill inserts many receipts with subjects. The oldest receipts are the unusual ones.
 func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 	tb.Helper()
 	conn, err := db.Acquire(tb.Context())
@@ -67,7 +67,7 @@ func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 	}
 }
 
-// lists are operators' queries, and the number of [fill]'s receipts that they return.
+// lists contains queries of operators, and the number of [fill]'s receipts that each query returns.
 var lists = map[string]struct {
 	filter timeline.Filter
 	want   int
@@ -101,7 +101,7 @@ var lists = map[string]struct {
 	"a reason of a type": {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
 }
 
-// The matching rows are rare, and older than nearly all others: no list reads the rows in between.
+// The matching rows are rare and older than nearly all other rows, and no list reads the rows in between.
 func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 	t.Parallel()
 	const many = 60_000
@@ -124,13 +124,13 @@ func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 		if err := json.Unmarshal(text, &explained); err != nil {
 			t.Fatal(err)
 		}
-		// Each row that is shown costs some reads for its account, and each source, type and status as many as are
-		// shown.
+		// A list reads some rows per displayed row for its account, and per source, type and status as many rows as
+		// it displays.
 		if n := explained[0].Plan.read(); n > 12_000 {
 			t.Errorf("%s: %d rows of %d were read", name, n, many)
 		}
 	}
-	// A page begins after the end of the previous page.
+	// A page begins after the last row of the previous page.
 	first, err := timeline.List(t.Context(), db, timeline.Filter{Source: "stripe", Limit: 30})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestList_RareAmongMany_ReadsLittle(t *testing.T) {
 	}
 }
 
-// The time of a list, and of the list of open events, among PAWL_RECEIPTS receipts.
+// The benchmark measures a list, and the list of open events, among PAWL_RECEIPTS receipts.
 func BenchmarkList(b *testing.B) {
 	many := 100_000
 	if n, err := strconv.Atoi(os.Getenv("PAWL_RECEIPTS")); err == nil {

@@ -25,8 +25,8 @@ const (
 	other  = "00000000-0000-0000-0000-000000000003"
 )
 
-// setup creates two events of one fact: evt_1 did the effects, evt_2 found one of them done. A third has evt_1's ID in
-// the other mode.
+// setup creates two events of one fact: evt_1 did the effects, and evt_2 found one of them done. A third event has
+// the ID of evt_1 in the other mode.
 func setup(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)
@@ -104,8 +104,8 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	}
 }
 
-// An admitted request belongs to the event by its source and time. The receipt was first from another source, which did
-// not want the event.
+// The event and its admitted request are linked by source and time. The receipt first belonged to another source,
+// which did not want the event.
 func TestShow_TakenOver_SaysWhoseBytesCount(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -150,7 +150,8 @@ func TestShow_Admitted_SaysWhoLetItIn(t *testing.T) {
 	}
 }
 
-// Providers, accounts and modes share event IDs: a decision about one receipt is not shown for the other.
+// Providers, accounts and modes can share event IDs, so a decision about one receipt must not be shown for the other
+// receipt.
 func TestShow_DecisionAboutAnotherOfTheID_NotShown(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -176,7 +177,7 @@ func TestShow_DecisionAboutAnotherOfTheID_NotShown(t *testing.T) {
 	}
 }
 
-// A run that is reset while it is parked does not record its own end.
+// If a run is reset while it is parked, it does not record its own end.
 func TestShow_RunsThatWereReset_EndWhereTheNextBegins(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -200,8 +201,8 @@ func TestShow_RunsThatWereReset_EndWhereTheNextBegins(t *testing.T) {
 	}
 }
 
-// An effect that another event did is shown as done only if it is done: nobody would examine an uncertain effect that
-// is shown as done.
+// An effect that another event claimed is shown as done only if it is done. If an uncertain effect were shown as
+// done, operators would not examine it.
 func TestShow_EffectMetInDoubt_NotShownAsDone(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
@@ -266,11 +267,11 @@ func TestFind_ByEveryName(t *testing.T) {
 		($1, 'stripe-test', 'stripe', 'live', 'evt_7~stripe-test', 'id', '2026-01-01T10:00:10Z', '\x04', 'ignored'),
 		($2, 'stripe', 'stripe', 'live', 'evt_2~0011223344556677', 'id', '2026-01-01T10:00:11Z', '\x05', 'needs_review')`, refused, collided)
 	for id, want := range map[string][]string{
-		"evt_1":        {first, other}, // one event ID in both modes
+		"evt_1":        {first, other}, // this event ID exists in both modes
 		"evt_2":        {second},
 		first:          {first},
 		"stripe:evt_1": {first},
-		"evt_7":        {refused}, // nothing else has the ID
+		"evt_7":        {refused}, // no other receipt has this ID
 		"evt_none":     {},
 		"":             {},
 	} {
@@ -329,7 +330,8 @@ func TestList_AboutAnObject(t *testing.T) {
 		about []string
 		want  []string
 	}{
-		{[]string{"in_1"}, []string{second, first}}, // also if it is not the main subject
+		// the list finds an event even if the object is not its main subject
+		{[]string{"in_1"}, []string{second, first}},
 		{[]string{"cus_1"}, []string{second, first}},
 		{[]string{"in_9"}, []string{other}}, // parked, and published no event
 		{[]string{"sub_1", "in_9"}, []string{other, second}},

@@ -38,7 +38,7 @@ func TestNew_WellFormed(t *testing.T) {
 			t.Fatalf("%q passes, with another digit than %q", broken, text)
 		}
 	}
-	// This token is fixed: a token that one version created is valid in every other version.
+	// This token is fixed, because a token that one version created must be valid in every other version.
 	if known := "pawl_0000000000000000000000000000000000000000000"; !token.WellFormed(known + "2czCLJ") {
 		t.Errorf("%s has another sum", known)
 	}
@@ -69,7 +69,7 @@ func TestToken_MadeFoundUsedRevoked(t *testing.T) {
 	if _, err := token.Find(t.Context(), db, token.Hash(token.New())); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("an unknown token: %v", err)
 	}
-	// A use is recorded once a minute.
+	// The use of a token is recorded at most once a minute.
 	var before time.Time
 	for i, back := range []string{"0s", "59s", "2m"} {
 		if _, err := db.Exec(t.Context(), `update tokens set used_at = used_at - $1::interval`, back); err != nil {

@@ -18,7 +18,7 @@ func TestStatements_AreUnderstood(t *testing.T) {
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
 }
 
-// A restart, another process and a changed file do not change the time of the first start.
+// A restart, another process or a changed file does not change the time of the first start.
 func TestBegin_SecondStart_KeepsTheTime(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -62,7 +62,7 @@ func TestBegin_ATime_IsStored(t *testing.T) {
 	}
 }
 
-// Effects that are done or released since are no longer withheld.
+// Effects that were done or released in the meantime are no longer withheld.
 func TestSums_CountWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -76,7 +76,8 @@ func TestSums_CountWhatIsLeft(t *testing.T) {
 	}
 	add(one, withheld.Record{Key: "finance-export:a", Kind: "finance-export", Amount: &amount, Currency: "usd"},
 		withheld.Record{Key: "receipt-email:a", Kind: "receipt-email"}, withheld.Record{Key: "x#000", Kind: withheld.Event, Detail: []byte(`{"a":1}`)})
-	add(other, withheld.Record{Key: "finance-export:a", Kind: "finance-export", Amount: &amount, Currency: "usd"}, // the same effect
+	// another event records the same effect
+	add(other, withheld.Record{Key: "finance-export:a", Kind: "finance-export", Amount: &amount, Currency: "usd"},
 		withheld.Record{Key: "finance-export:b", Kind: "finance-export", Amount: &most, Currency: "usd"})
 	count := func() (list []int) {
 		t.Helper()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The CPU time includes children that have ended and children that run.
+// The CPU time includes ended children and running children.
 func TestCPU_WithDescendants(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

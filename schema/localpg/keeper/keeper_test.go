@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// run starts a shell script under a keeper and waits until the script has printed "ready".
+// run starts a shell script under a keeper and waits until the script prints "ready".
 func run(t *testing.T, script string, grace time.Duration) (p *keeper.Process, output string) {
 	t.Helper()
 	output = filepath.Join(t.TempDir(), "out")
@@ -113,7 +113,7 @@ func TestAwait_UntilTheCommandHasEnded(t *testing.T) {
 	}
 }
 
-// The memory includes the command itself, not only the shell before it.
+// The measured memory includes the command itself, not only the shell that starts it.
 func TestPeakMemory_OfTheCommand(t *testing.T) {
 	t.Parallel()
 	const held = 64 << 20

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// holdForAMoment keeps the lock at path held by a child for a moment, like a child between fork and exec.
+// holdForAMoment lets a child process hold the lock at path briefly, as a child does between fork and exec.
 func holdForAMoment(t *testing.T, path string) {
 	t.Helper()
 	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -32,8 +32,8 @@ func holdForAMoment(t *testing.T, path string) {
 	}
 }
 
-// A child of this process holds a lock of the directory until it executes its program. Neither a start nor a claim
-// mistakes this for another server.
+// A child of this process holds the lock of the directory until it executes its program. Neither Start nor Claim
+// treats this child as another server.
 func TestLocks_HeldByAForkedChild_Waits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

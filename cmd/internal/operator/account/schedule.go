@@ -26,7 +26,7 @@ const reconcileIn = 20 * time.Hour
 
 // ReconcileDue creates the job that compares the due accounts with Stripe. An account is due if its last comparison
 // will be older than in.Every within a day. ReconcileDue creates no job while an earlier job is open, so that no
-// account is compared twice. Each job starts with the accounts whose last comparison is oldest.
+// account is compared twice. Each job starts with the accounts that were compared longest ago.
 func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput) (r schedules.Result,
 	err error) {
 	if len(s.Operator.APIs) == 0 {

@@ -31,7 +31,7 @@ type Preview struct {
 	workflows.Previewed
 	// WaitsFor is the reason why a new run starts later. It is empty if the run starts at once.
 	WaitsFor string `json:"waits_for,omitempty"`
-	// Warning is a reason to check the decision once more. It is empty if there is none.
+	// Warning is a reason to check the decision once more. It is empty if there is no such reason.
 	Warning string `json:"warning,omitempty"`
 	// FourEyes is set if the decision needs two people. It also reports whether the first person has requested the
 	// decision.

@@ -151,8 +151,8 @@ func (d *Decision) record(ctx context.Context, c *Change, key string, arguments 
 	return added, err
 }
 
-// Shown returns the Find function of a rule whose target is a comparison that the person has seen. key identifies the
-// comparison in the ID of the audit record.
+// Shown returns the Find function of a rule with a target that is a comparison the person has seen. key identifies
+// the comparison in the ID of the audit record.
 func Shown[T any](key func(T) string) func(context.Context, *Decision) (T, string, error) {
 	return func(_ context.Context, d *Decision) (found T, _ string, err error) {
 		found, is := d.Found.(T)
@@ -222,7 +222,7 @@ type decides interface {
 	result() reflect.Type
 }
 
-// Nothing is the result type of a verb whose [Answer] contains only a sentence.
+// Nothing is the result type of a verb with an [Answer] that contains only a sentence.
 type Nothing struct{}
 
 func (r Rule[T, R]) result() reflect.Type { return reflect.TypeFor[R]() }

@@ -131,7 +131,7 @@ var personalWords = strings.Fields(`
 	url urls uri link links href image avatar picture photo logo agent ua device
 	metadata meta properties attributes fields payload`)
 
-// wordKeys are the last words of keys whose values are constants of the provider.
+// wordKeys are the last words of keys with values that are constants of the provider.
 var wordKeys = strings.Fields(`type types object status currency mode event events interval topic livemode method category kind`)
 
 // timeKeys and numberKeys are parts of keys with visible times and numbers.
@@ -186,7 +186,7 @@ func wordsOf(key string) []string {
 	return strings.Fields(b.String())
 }
 
-// shownHeaders are the headers with visible values. Of other headers only the length of the values is visible.
+// shownHeaders are the headers with visible values. Other headers show only the length of their values.
 var shownHeaders = []string{"content-type", "content-encoding", "content-length", "date"}
 
 // Headers returns a copy of h in which the length of the value replaces the value of every other header.

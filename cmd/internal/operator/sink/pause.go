@@ -89,7 +89,7 @@ func PauseRule(place string, begins bool) decide.Rule[paused, *PauseResult] {
 	}
 }
 
-// Change pauses or resumes the targets whose state differs.
+// Change pauses or resumes the targets that have another state.
 func (p paused) change(ctx context.Context, d *decide.Decision, begins bool) (*decide.Change, error) {
 	now, err := pause.Now(ctx, d.Operator.DB)
 	if err != nil {

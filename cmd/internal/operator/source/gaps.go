@@ -228,7 +228,7 @@ func (g *Gaps) compare(ctx context.Context, page []stripe.Event, account string,
 	return err
 }
 
-// unheld returns the gaps whose ID has no receipt. A gap with an empty ID has no receipt.
+// unheld returns the gaps with an ID that has no receipt. A gap with an empty ID has no receipt.
 func (g *Gaps) unheld(ctx context.Context, gaps []Gap, id func(Gap) string) (left []Gap, err error) {
 	keys := make([]receipt.Key, len(gaps))
 	for i, gap := range gaps {
