@@ -58,7 +58,7 @@ func setup(t *testing.T) *bundle {
 	return &bundle{T: t, pool: pool, ledger: book, effects: runner, receipts: receipts}
 }
 
-// passes moves the first attempts of effects into the past.
+// passes moves the first attempts of effects into the past by a duration.
 func (b *bundle) passes(d time.Duration) {
 	b.Helper()
 	if _, err := b.pool.Exec(b.Context(), `update effects set tried_since = tried_since - $1::interval`, d); err != nil {
@@ -74,7 +74,7 @@ func invoice(email string) string {
 		"lines":{"data":[{"amount":4900,"price":{"id":"price_pro"},"period":{"start":1772323200,"end":1775001600}}]}}}}`
 }
 
-// keep stores a payload, and returns the ID of its receipt.
+// keep stores a payload as the ingress does, and returns the ID of its receipt.
 func (b *bundle) keep(body string) (receiptID string) { return b.keepOf("", body) }
 
 func (b *bundle) keepOf(account, body string) (receiptID string) {
@@ -89,7 +89,7 @@ func (b *bundle) keepOf(account, body string) (receiptID string) {
 	return outcomes[0].ReceiptID
 }
 
-// stale replaces b's runner, and returns a function that counts by kind the effects that kept a newer state.
+// stale replaces b's runner. It returns a function that counts, by kind, the effects that did not change newer state.
 func (b *bundle) stale() func() map[string]int64 {
 	b.Helper()
 	reader := sdkmetric.NewManualReader()
@@ -146,7 +146,7 @@ func TestEffects_SinkNotConfigured_LeftOut(t *testing.T) {
 	}
 }
 
-// do runs an activity like Temporal.
+// do runs an activity as Temporal does.
 func do[I, R any](b *bundle, run func(context.Context, I) (R, error), in I) (R, error) {
 	b.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -195,7 +195,7 @@ func (b *bundle) exec(sql string, args ...any) {
 	}
 }
 
-// until waits for a condition.
+// until waits until a condition is true.
 func (b *bundle) until(ready func() bool) {
 	b.Helper()
 	deadline := time.After(20 * time.Second)

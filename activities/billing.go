@@ -38,8 +38,8 @@ type Billing struct {
 	Destinations *Destinations
 	// Fetches lists the sources with an API key to fetch objects from their provider.
 	Fetches map[string]bool
-	// ApplyFacts and ApplyDue call Announced after they have written events to the outbox, so that they are published
-	// at once.
+	// ApplyFacts and ApplyDue call Announced after they have written events to the outbox, so that the publisher
+	// sends the events at once.
 	Announced func()
 
 	// untested holds the API versions that noteVersion has logged.
@@ -302,7 +302,7 @@ func paidThere(body []byte, s fact.Subject) string {
 	return fmt.Sprintf("; %d minor units of %s were paid", amount, strings.ToUpper(facts[0].Currency()))
 }
 
-// keepAddress stores the customer's address from the payload of the event.
+// keepAddress stores the customer's address that the payload of the event contains.
 func keepAddress(ctx context.Context, tx ledger.Tx, call effect.Call, facts []fact.Fact) error {
 	if len(facts) > 0 && !slices.ContainsFunc(facts, func(f fact.Fact) bool {
 		return f.Origin != fact.FromOperator &&
@@ -325,7 +325,7 @@ func (b *Billing) apply(ctx context.Context, call effect.Call, of Facts,
 	facts, policy := of.Facts, b.Policy
 	policy.Silent, policy.Asks = of.Withhold, of.Asks
 	var queue string
-	if len(facts) > 0 { // billing.Apply locks this first
+	if len(facts) > 0 { // the same lock order as in billing.Apply
 		queue = fmt.Sprintf("customer %s (%s)", cmp.Or(facts[0].Customer, facts[0].Object), facts[0].Mode)
 	}
 	return b.inTx(ctx, call, queue, func(ctx context.Context, tx ledger.Tx) (any, error) {

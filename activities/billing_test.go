@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// The objects of a connected account, including its metadata, apply to an account of ours only if their source maps the
-// connected account to it. All others are ignored.
+// The objects of a connected account, including its metadata, belong to an account only if their source maps the
+// connected account to it. pawl ignores all other objects of connected accounts.
 func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 	b := setup(t)
 	body := strings.Replace(invoice("ada@example.com"), `"livemode":true`, `"account":"acct_9","livemode":true`, 1)
@@ -48,7 +48,7 @@ func TestLoadFacts_ConnectedAccount_AsItsSourceMapsIt(t *testing.T) {
 	}
 }
 
-// A body that was changed after it was received is not the body that the provider signed.
+// A body that was changed after it was received is not the body that the provider signed, so it needs a review.
 func TestLoadFacts_BodyChanged_Parked(t *testing.T) {
 	b := setup(t)
 	id := b.keep(invoice("ada@example.com"))

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 )
 
-// The CloudEvents project's own library can read a published event.
+// The CloudEvents project's own library can parse an event that pawl publishes.
 func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 	const account = `büro "100 %" 東京`
 	b := setup(t)
@@ -34,7 +34,7 @@ func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 		t.Error(err)
 	}
 	id := b.lines(`select event_id::text from outbox`)
-	subject, err := url.PathUnescape(got.Subject()) // §3.1.3.2, which the library leaves to its user
+	subject, err := url.PathUnescape(got.Subject()) // the library leaves the decoding of §3.1.3.2 to its caller
 	if err != nil || subject != account || got.ID() != id[0] || got.Source() != "/pawl/test" || got.Type() != "access.changed" || got.Time().IsZero() {
 		t.Errorf("got %s", got)
 	}
@@ -43,7 +43,7 @@ func TestPublish_ReadByAnotherImplementation(t *testing.T) {
 	}
 }
 
-// An event contains the API path of its object.
+// A published event contains the API path of its object.
 func TestPublish_Resource(t *testing.T) {
 	b := setup(t)
 	var mu sync.Mutex

@@ -27,8 +27,8 @@ type RecallDecisionInput struct {
 // RecallDecisionResult is a decision in the audit trail.
 type RecallDecisionResult struct {
 	Found bool
-	// Effects are the keys of the effects that were open at the time of the decision. Code is the reason code of the
-	// park.
+	// Effects are the keys of the effects that were open at the time of the decision. Code is the reason code with
+	// which the run was parked.
 	Effects []string
 	Code    string
 }

@@ -57,14 +57,15 @@ func TestPostEntry_WhatIsSent(t *testing.T) {
 	}
 }
 
-// A reversal reverses the booked entry, with its account, tax and settlement, even if other values are known since. If
-// nothing was booked, nothing is reversed.
+// A reversal has the account, the tax and the settlement of the booked entry, even if other values are known by now.
+// If nothing was booked, the reversal does nothing.
 func TestPostEntry_Reversal_TakesBackWhatWasBooked(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
 	refund := payment("re_1")
 	refund.Effect = call("refund-entry", "re_1")
-	refund.For.Kind, refund.For.Amount, refund.For.Tax = activities.RefundEntry, 5831, 0 // its invoice was not known
+	// the invoice of this refund was not known
+	refund.For.Kind, refund.For.Amount, refund.For.Tax = activities.RefundEntry, 5831, 0
 	refund.For.Settlement = fold.Settled(-6400, 10, "eur")
 	must(b, effect.Done, b.finance(s.URL).PostEntry, refund)
 	reversal := func(object string, amount int64) activities.EffectInput[activities.Entry] {
@@ -75,7 +76,8 @@ func TestPostEntry_Reversal_TakesBackWhatWasBooked(t *testing.T) {
 		return in
 	}
 	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_1", 5831))
-	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_2", 5000)) // a part of the amount that its charge had reported
+	// a part of the refunded amount that a charge had reported
+	must(b, effect.Done, b.finance(s.URL).PostEntry, reversal("re_2", 5000))
 	leftOut, skipped := refund, reversal("re_3", 5831)
 	leftOut.Effect = call("refund-entry", "re_3")
 	must(b, effect.Skipped, (&activities.Finance{Effects: b.effects}).PostEntry, leftOut)

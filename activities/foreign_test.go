@@ -18,8 +18,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A client with write access to Temporal can start any activity with any input. An input that does not match the
-// receipt is rejected for good, and nothing is sent, written or read for it.
+// A client with write access to Temporal can start any activity with any input. pawl permanently rejects an input
+// that does not match the receipt, and sends, writes and reads nothing for it.
 func TestActivities_InputNotOfItsReceipt_Refused(t *testing.T) {
 	b := setup(t)
 	sink := activitiestest.NewSink(t)

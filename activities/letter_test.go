@@ -44,7 +44,7 @@ func (b *bundle) mail(box *activitiestest.Mailbox, atLeastOnce bool) *activities
 	}
 }
 
-// told stores the address in an invoice's event.
+// told stores an event of an invoice that contains the customer's address.
 func (b *bundle) told(email string) { b.toldBy(invoice(email)) }
 
 func (b *bundle) toldBy(body string) {
@@ -58,7 +58,7 @@ func (b *bundle) toldBy(body string) {
 	}
 }
 
-// letterAbout returns an e-mail to cus_1.
+// letterAbout returns an e-mail to cus_1 about an object.
 func letterAbout(template string) activities.EffectInput[activities.Letter] {
 	start := time.Unix(1772323200, 0).UTC()
 	return activities.EffectInput[activities.Letter]{Effect: call(template, "in_1"), For: activities.Letter{
@@ -109,7 +109,7 @@ func TestSendLetter_WhatArrives(t *testing.T) {
 	}
 }
 
-// takenUnanswered sends an at-least-once e-mail that the server accepts without a response.
+// takenUnanswered sends an e-mail with the guarantee at-least-once; the server accepts it but does not respond.
 func (b *bundle) takenUnanswered() (*activitiestest.Mailbox, *activities.Mail, activities.EffectInput[activities.Letter]) {
 	b.Helper()
 	box := activitiestest.NewMailbox(b.T, false)
@@ -133,7 +133,8 @@ func TestSendLetter_AtLeastOnce_SentAgainWithTheSameID(t *testing.T) {
 	}
 }
 
-// The customer has the first e-mail, even if its repeat is rejected: a compensation sends a correction.
+// The customer has received the first e-mail even if the server rejects the repetition, so a compensation sends a
+// correction.
 func TestSendLetter_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
 	b := setup(t)
 	box, m, in := b.takenUnanswered()
@@ -142,15 +143,16 @@ func TestSendLetter_AtLeastOnce_TakenThenRefused_MayHaveHappened(t *testing.T) {
 	if len(box.Mails()) != 1 || !got.MayHaveHappened() {
 		t.Errorf("%d mails, result %+v; want one, and that it is known", len(box.Mails()), got)
 	}
-	in.Effect.Round = got.Round + 1 // an operator's retry is the same e-mail
+	in.Effect.Round = got.Round + 1 // a retry by an operator sends the same e-mail
 	must(b, effect.Done, m.SendLetter, in)
 	if mails := box.Mails(); len(mails) != 2 || mails[0].Data != mails[1].Data {
 		t.Errorf("mails %+v, want the same one twice", mails)
 	}
 }
 
-// If the relay deduplicates by a header, an uncertain e-mail is sent again with the same bytes and the same key, and
-// delivered once. A changed e-mail, or one whose key has expired at the relay, waits for a person.
+// If the relay deduplicates by a header, pawl sends an uncertain e-mail again with the same bytes and the same key,
+// and the relay delivers it once. If the e-mail has changed, or if its key has expired at the relay, it waits for a
+// person.
 func TestSendLetter_KeyHeader_SentAgainAndDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	const header = "Resend-Idempotency-Key"
@@ -182,7 +184,7 @@ func TestSendLetter_KeyHeader_SentAgainAndDeliveredOnce(t *testing.T) {
 			tt.meanwhile(b, &in)
 			must(b, tt.state, m.SendLetter, in)
 			mails, delivered := box.Mails(), map[string]string{}
-			for _, mail := range mails { // like the relay
+			for _, mail := range mails { // deduplicate as the relay does
 				if key := mail.Header(header); delivered[key] == "" {
 					delivered[key] = mail.Data
 				} else if delivered[key] != mail.Data {
@@ -196,8 +198,8 @@ func TestSendLetter_KeyHeader_SentAgainAndDeliveredOnce(t *testing.T) {
 	}
 }
 
-// A worker dies while it sends an e-mail: only an e-mail that requires the mark before the final dot cannot have been
-// sent.
+// A worker dies while it sends an e-mail. The e-mail was certainly not sent only if it had to set a mark before the
+// final dot.
 func TestSendLetter_DiedThenRefused(t *testing.T) {
 	t.Parallel()
 	for name, atLeastOnce := range map[string]bool{"at most once": false, "at least once": true} {
@@ -227,7 +229,7 @@ func wantAgain(t *testing.T, err error) {
 	}
 }
 
-// Every failure of an SMTP transaction, and the resulting state of the e-mail.
+// The test covers every failure of an SMTP transaction and the resulting state of the e-mail.
 func TestSendLetter_EveryBreak(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -326,7 +328,7 @@ func TestSendLetter_Addresses(t *testing.T) {
 	}
 }
 
-// An e-mail is sent to the customer's address, for any subject, and without the stored payload of an event.
+// An e-mail is sent to the customer's address, whatever its subject is, even if no event's payload is stored.
 func TestSendLetter_NoBodyHeld_Sent(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
@@ -349,7 +351,7 @@ func TestSendLetter_NoBodyHeld_Sent(t *testing.T) {
 	}
 }
 
-// Names from outside are plain text in an e-mail, and add neither headers nor lines.
+// Names from customers and other systems appear as plain text in an e-mail, and cannot add headers or lines.
 func TestSendLetter_WhatComesFromOutside_IsText(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/event"
 )
 
-// A sender can invent types and API versions. All types without a flow share one label, and at most 16 versions have a
-// label.
+// A sender can invent event types and API versions. Therefore all types without a flow share one label, and at most
+// 16 versions have their own label.
 func TestMeasures_TypesAndVersions_Bounded(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()

@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// known is the time when e-mails are sent.
+// known is the time at which the tests send e-mails.
 var known = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
 // apply applies facts.
@@ -42,7 +42,7 @@ func makeFact(kind fact.Kind, object string, second int, data fact.Data) fact.Fa
 	}
 }
 
-// subscription returns sub_1 at a second. If it is on trial, the trial ends an hour after known.
+// subscription returns sub_1 as of a second. If it is in a trial, the trial ends one hour after known.
 func subscription(second int, status string) fact.Fact {
 	s := &fact.Subscription{Status: status, Account: "acme", Items: []fact.Item{{ID: "si_1", Price: "price_pro", Quantity: 1}}}
 	if status == "trialing" {
@@ -56,7 +56,7 @@ func seats(f fact.Fact, n int64) fact.Fact {
 	return f
 }
 
-// unpaid returns in_1 with a number of failed attempts.
+// unpaid returns in_1 with the given number of failed attempts.
 func unpaid(second, attempts int) fact.Fact {
 	return makeFact(fact.InvoiceSeen, "in_1", second, fact.Data{Invoice: &fact.Invoice{
 		Status: "open", Due: 4900, Remaining: 4900, Currency: "usd", Subscription: "sub_1", Account: "acme", Attempts: attempts, Failed: true,
@@ -75,7 +75,7 @@ func paidInvoice(second int) fact.Fact {
 	return f
 }
 
-// A notice is sent only while it is true, which is checked at the time of sending and not at the time of planning.
+// A notice is sent only if it is true at the time of sending, whether or not it was true when it was planned.
 func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 	attempt := func(n int) activities.Notice {
 		return activities.Notice{While: activities.WhileUnpaid, Invoice: "in_1", Subscription: "sub_1", Attempt: n}
@@ -91,7 +91,7 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 		name    string
 		facts   []fact.Fact
 		notice  activities.Notice
-		skipped string // "" if it is sent
+		skipped string // "" if the notice is sent
 	}{
 		{"the attempt is the newest", []fact.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(2), ""},
 		{"a later attempt has failed", []fact.Fact{unpaid(10, 1), unpaid(20, 2)}, attempt(1), "attempt 2 has failed since"},
@@ -133,7 +133,7 @@ func TestSendLetter_Notices_WhileTrue(t *testing.T) {
 	}
 }
 
-// A credit that arrived after an e-mail was planned reduces the requested amount.
+// A credit that arrives after an e-mail was planned reduces the requested amount.
 func TestSendLetter_CreditedSincePlanned_OpenAmount(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)
@@ -181,7 +181,7 @@ func (b *bundle) foresee(m *activities.Mail, in activities.EffectInput[activitie
 	return forecast
 }
 
-// An e-mail about a state waits without a claim, and its content is checked afterwards: a switch to another
+// An e-mail about a state waits without a claim, and pawl checks its content after the wait: a switch to another
 // subscription is two events, and the end may arrive first.
 func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	ended := &activities.Notice{While: activities.WhileWithoutAccess, Subscription: "sub_1"}
@@ -191,7 +191,7 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		notice   *activities.Notice
-		occurred time.Duration // after the receipt
+		occurred time.Duration // relative to the receipt
 		asked    time.Duration // the same
 		wait     time.Duration
 		then     []fact.Fact
@@ -247,8 +247,8 @@ func TestSendLetter_TellsAState_WaitsAndIsJudgedThen(t *testing.T) {
 	}
 }
 
-// One e-mail per day requests the payment of an invoice: the first, even if it is uncertain. Another invoice has its
-// own.
+// Per invoice and day, pawl sends one e-mail that requests a payment: the first one, even if it is uncertain. The
+// e-mails of another invoice are counted separately.
 func TestSendLetter_Series_OneADay(t *testing.T) {
 	const attempts, reminders = "action-required-notice:stripe:live:in_1:", "dunning-notice:stripe:live:in_1:"
 	for _, tt := range []struct {
@@ -308,7 +308,7 @@ func TestSendLetter_ActionRequired_ShowsWhereToPay(t *testing.T) {
 	}
 }
 
-// Two workers send the e-mails of two attempts concurrently: the older one is never sent after the newer one.
+// Two workers send the e-mails of two attempts concurrently: the older e-mail is never sent after the newer one.
 func TestSendLetter_TwoAttempts_OneAfterTheOther(t *testing.T) {
 	b := setup(t)
 	box := activitiestest.NewMailbox(t, false)

@@ -34,7 +34,7 @@ func (b *bundle) publisher(destinations ...activities.Destination) *activities.P
 	}
 }
 
-// announce writes events of accounts, in order, named by their index.
+// announce writes events of accounts to the outbox, in order. An event's name is its index.
 func (b *bundle) announce(accounts ...string) {
 	b.Helper()
 	for _, account := range accounts {
@@ -63,7 +63,7 @@ func (b *bundle) publish(r *activities.Publisher) (published bool) {
 	return published
 }
 
-// due makes events with a delayed retry due.
+// due makes events due that wait for a retry.
 func (b *bundle) due() { b.exec(`update outbox set next_at = now() where published_at is null`) }
 
 func received(s *activitiestest.Sink, account string) (ids []string) {
@@ -75,7 +75,7 @@ func received(s *activitiestest.Sink, account string) (ids []string) {
 	return ids
 }
 
-// A destination gets the types that it selects. A type without destinations delays nothing.
+// A destination receives only the types that it selects. An event type without destinations delays no other event.
 func TestPublisher_Types(t *testing.T) {
 	b := setup(t)
 	some, all := activitiestest.NewSink(t), activitiestest.NewSink(t)
@@ -105,7 +105,7 @@ func TestPublisher_Types(t *testing.T) {
 	}
 }
 
-// An event for one destination is sent to no other, and to none if the destination no longer exists.
+// An event for one destination is sent to no other destination, and to no destination if that one no longer exists.
 func TestPublisher_OnlyTo(t *testing.T) {
 	b := setup(t)
 	crm, other := activitiestest.NewSink(t), activitiestest.NewSink(t)
@@ -124,7 +124,7 @@ func TestPublisher_OnlyTo(t *testing.T) {
 	}
 }
 
-// A destination with secrets can verify pawl's own events like the events of sources.
+// A destination with secrets can verify pawl's own events in the same way as relayed events.
 func TestPublisher_Signed(t *testing.T) {
 	b := setup(t)
 	c, url := newDestination(t)
@@ -172,7 +172,8 @@ func TestPublisher_OrderWithinAnAccount(t *testing.T) {
 	}
 }
 
-// A rejected event delays only its account, and is sent again only to destinations that do not have it.
+// A rejected event delays only events of its account, and is sent again only to destinations that have not accepted
+// it.
 func TestPublisher_OneDestinationFails_OnlyItIsAskedAgain(t *testing.T) {
 	for name, cue := range map[string]activitiestest.Cue{
 		"503": {Status: 503}, "404": {Status: 404}, "cut after it": {Drop: true, Apply: true}, "unanswered": {Hang: true}, "redirect": {Status: 307},
@@ -216,8 +217,9 @@ func TestPublisher_OneDestinationFails_OnlyItIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A paused destination receives none of pawl's own events, which is no failure of it. It receives each of them once
-// after the pause, in the order of writing. The other destinations receive the first event of an account meanwhile.
+// A paused destination receives none of pawl's own events, and this does not count as a failure. After the pause, it
+// receives each of these events once, in the order of writing. During the pause, the other destinations receive the
+// first event of each account.
 func TestPublisher_DestinationPaused_ReceivesItsEventsAfterThePause(t *testing.T) {
 	b := setup(t)
 	crm, search := activitiestest.NewSink(t), activitiestest.NewSink(t)
@@ -303,7 +305,7 @@ func TestPublisher_Wake_PublishesAtOnce(t *testing.T) {
 	}
 }
 
-// A destination that hangs for one account delays events of other accounts by at most a moment.
+// If a destination hangs for one account, events of other accounts are delayed only briefly.
 func TestPublisher_OneAccountHangs_OthersGoOn(t *testing.T) {
 	b := setup(t)
 	released := make(chan struct{})

@@ -29,10 +29,11 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// destination is a receiver of Standard Webhooks: it verifies, stores webhook-ids, and answers as configured.
+// destination is a receiver of Standard Webhooks: it verifies requests, stores their webhook-ids, and answers as the
+// test configures.
 type destination struct {
 	verifier webhook.Verifier
-	answers  []int // to the next requests; then 200
+	answers  []int // answers to the next requests; afterwards 200
 
 	mu    sync.Mutex
 	seen  []*webhook.Request
@@ -89,7 +90,7 @@ type relayBench struct {
 	receipts *receipt.Store
 }
 
-// passes moves the ledger's times into the past.
+// passes moves the times in the ledger into the past.
 func (b *relayBench) passes(t *testing.T, d time.Duration) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `update effects set tried_since = tried_since - $1::interval`, d); err != nil {
@@ -164,8 +165,8 @@ func (b *relayBench) call(t *testing.T, receiptID, eventID string) activities.Ef
 	}}
 }
 
-// The provider's bytes arrive unchanged, with a signature that the destination can verify. A failed attempt and its retry
-// are one message.
+// The provider's bytes arrive unchanged, with a signature that the destination can verify. A failed attempt and its
+// retry have the same webhook-id.
 func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
 	t.Parallel()
 	c, url := newDestination(t, http.StatusServiceUnavailable)
@@ -201,7 +202,7 @@ func TestRelayEvent_RetriedUnderOneID(t *testing.T) {
 	}
 }
 
-// Each of a destination's secrets signs, so that it can rotate them during deliveries.
+// pawl signs with each secret of a destination, so that the destination can rotate them while deliveries continue.
 func TestRelayEvent_TwoSecrets_EachVerifies(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{destinationKey, nextKey} {
@@ -214,7 +215,7 @@ func TestRelayEvent_TwoSecrets_EachVerifies(t *testing.T) {
 	}
 }
 
-// A retry by an operator is the same message: a destination that has accepted it before drops it.
+// A retry by an operator has the same webhook-id, so a destination that has already accepted the message drops it.
 func TestRelayEvent_OperatorsRetry_SameID(t *testing.T) {
 	t.Parallel()
 	c, url := newDestination(t, http.StatusNotFound)
@@ -259,8 +260,8 @@ func TestRelayEvent_NotTaken_UsedUp_Unknown(t *testing.T) {
 	}
 }
 
-// A used connection that breaks without a response is one failed attempt: the ledger counts the sent requests, and each
-// attempt has its own timeout.
+// If a reused connection breaks without a response, that is one failed attempt: the ledger counts the sent requests,
+// and each attempt has its own timeout.
 func TestRelayEvent_ConnectionBreaks_OneTry(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -289,7 +290,7 @@ func TestRelayEvent_ConnectionBreaks_OneTry(t *testing.T) {
 	}
 }
 
-// A redirect would send the body to an address that is not configured.
+// pawl does not follow a redirect, which would send the body to an address that is not configured.
 func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 	t.Parallel()
 	elsewhere, target := newDestination(t)
@@ -305,8 +306,9 @@ func TestRelayEvent_Redirect_NotFollowed(t *testing.T) {
 	}
 }
 
-// An unexpected 101 is a failed attempt. Its body is the connection, to which the timeout does not apply: an attempt
-// that read the body never ended, until the worker had no slots left.
+// An unexpected response with status 101 is a failed attempt. The body of such a response is the connection itself,
+// and the timeout does not apply to it: an attempt that read the body never ended, until the worker had no slots
+// left.
 func TestRelayEvent_ProtocolsSwitched_Failed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -354,7 +356,7 @@ func TestLoadRelay(t *testing.T) {
 	}
 }
 
-// A relayed event with the bytes of another event is marked. Its body is the other event's body.
+// A relayed event with the bytes of another event is marked. Both events share one stored body.
 func TestRelayEvent_SuspectedReplay_Marked(t *testing.T) {
 	t.Parallel()
 	c, url := newDestination(t)

@@ -49,7 +49,7 @@ type (
 
 // Replay records who requested a replay, and why.
 type Replay struct {
-	// Request is the ID of the request. Each request starts one run.
+	// Request is the ID of the request. Each request starts exactly one run.
 	Request  string
 	Who, Why string
 	// Previous is the previous run, or "" if unknown.

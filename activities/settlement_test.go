@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// asking is a finance sink whose source can fetch settlements, with the log of its effects.
+// asking is a finance sink with a source that can fetch settlements. It stores the log of its effects.
 type asking struct {
 	*bundle
 	*activities.Finance
@@ -54,7 +54,7 @@ func newAsking(t *testing.T, answer func(n int) (status int, body string)) *aski
 	return a
 }
 
-// ofStripe assigns every receipt to one source.
+// ofStripe assigns every receipt to the same source.
 type ofStripe struct{ activities.Receipts }
 
 func (ofStripe) Get(context.Context, string) (receipt.Receipt, error) {
@@ -75,7 +75,7 @@ func charges(amount int64, on string) string {
 	return fmt.Sprintf(`{"data": [{"id": "ch_1", "status": "succeeded", "amount_captured": %d, "currency": "usd", "balance_transaction": %s}]}`, amount, on)
 }
 
-// paidParts returns the list of the payments of an invoice.
+// paidParts returns the list of an invoice's payments.
 func paidParts(payments ...string) string {
 	var parts []string
 	for _, id := range payments {
@@ -88,7 +88,8 @@ const inEuros = `{"id": "txn_1", "amount": 4410, "fee": 158, "net": 4252, "curre
 
 const bookedAs = `select concat_ws(' ', kind, settlement->>'amount', settlement->>'fee', settlement->>'net', settlement->>'currency', nullif(settlement_unknown, '')) from finance_entries`
 
-// An entry is booked once with Stripe's settlement, or with the reason why it is unknown, and never parks.
+// An entry is booked once, with Stripe's settlement or with the reason why the settlement is unknown, and its run
+// never parks.
 func TestPostEntry_Settlement(t *testing.T) {
 	for name, tt := range map[string]struct {
 		payments []string
@@ -156,19 +157,20 @@ func TestPostEntry_SettlementNeverTold_BookedWithinItsTime(t *testing.T) {
 	}
 }
 
-// A key without the permission for settlements is reported once, and not used for every entry.
+// If an API key lacks the permission for settlements, pawl reports this once, and does not try again for every entry.
 func TestPostEntry_SettlementNotPermitted_ToldOnce(t *testing.T) {
 	a := newAsking(t, func(int) (int, string) { return 403, `{"error": {}}` })
 	for _, invoice := range []string{"in_1", "in_2", "in_3"} {
 		a.paidBy(invoice, "pi_"+invoice)
 		must(a.bundle, effect.Done, a.PostEntry, payment(invoice))
 	}
-	if told := strings.Count(a.log.String(), "may not read"); told != 2 || len(a.asked) != 1 { // the message and its error
+	// the log message and its error attribute
+	if told := strings.Count(a.log.String(), "may not read"); told != 2 || len(a.asked) != 1 {
 		t.Errorf("asked %v, logged:\n%s", a.asked, a.log)
 	}
 }
 
-// All attempts have the bytes of the first one: a failed attempt does not fetch again.
+// All attempts send the bytes of the first attempt, so a retry does not fetch the settlement again.
 func TestPostEntry_SinkFails_NotAskedAgain(t *testing.T) {
 	a := newAsking(t, func(n int) (int, string) {
 		return 200, charges(4900, map[bool]string{true: inEuros, false: "null"}[n == 1])

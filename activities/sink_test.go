@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// retries never end in these tests.
+// retries is a policy that never gives up during these tests.
 var retries = effect.Retries{InitialInterval: time.Second, MaxInterval: time.Minute, MaxElapsed: 24 * time.Hour}
 
 func sink(url string) activities.Sink {
@@ -31,12 +31,12 @@ func sink(url string) activities.Sink {
 	}
 }
 
-// After any failure, the repeated requests have the same bytes and key, and are applied once.
+// After any failure, the repeated requests have the same bytes and key, and the sink applies them once.
 func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		cue   activitiestest.Cue
-		state effect.State // "" means that it is retried and succeeds
+		state effect.State // "" means that the effect is retried and succeeds
 	}{
 		"503":                 {activitiestest.Cue{Status: 503}, ""},
 		"503 after it":        {activitiestest.Cue{Status: 503, Apply: true}, ""},
@@ -54,7 +54,8 @@ func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			s := activitiestest.NewSink(t)
-			// A used connection: net/http repeats some failed requests on used connections by itself.
+			// The first request makes a connection that later requests reuse, because net/http repeats some failed
+			// requests on reused connections.
 			finance := b.finance(s.URL)
 			must(b, effect.Done, finance.PostEntry, payment("in_0"))
 			s.Next(tt.cue)
@@ -71,7 +72,8 @@ func TestPostEntry_EveryBreak_AppliedOnce(t *testing.T) {
 			if got := s.Requests(); len(got) != 2 {
 				t.Errorf("%d requests in one attempt", len(got)-1)
 			}
-			in.Effect.Ref, in.For.Plan = schematest.Ref("evt_2"), "other" // a second event that would result in other bytes
+			// a second event, which would result in other bytes
+			in.Effect.Ref, in.For.Plan = schematest.Ref("evt_2"), "other"
 			must(b, effect.Done, finance.PostEntry, in)
 			got := s.Requests()[1:]
 			if len(got) != 2 || got[0].Body != got[1].Body || got[0].Key != got[1].Key {
@@ -95,16 +97,17 @@ func TestPostEntry_RetryAfter(t *testing.T) {
 	}
 }
 
-// A wrong token or path is not about the customer, and must not compensate anything. Only the statuses in the sink's
-// configuration do.
+// A wrong token or path is not the fault of the customer, and must not compensate anything. Only the statuses in the
+// sink's configuration are refusals.
 func TestPostEntry_OnlyWhatIsDeclared_Refuses(t *testing.T) {
 	t.Parallel()
 	coded := func(body string) activitiestest.Cue {
 		return activitiestest.Cue{Status: 403, Header: map[string]string{"Content-Type": "application/problem+json"}, Body: body}
 	}
 	for name, tt := range map[string]struct {
-		cue   activitiestest.Cue
-		state effect.State // "" means that it waits for a fix, and succeeds with its key
+		cue activitiestest.Cue
+		// "" means that the effect waits until the fault is fixed, and then succeeds with the same key
+		state effect.State
 	}{
 		"401":             {activitiestest.Cue{Status: 401}, ""},
 		"402":             {activitiestest.Cue{Status: 402}, effect.Refused},
@@ -133,7 +136,7 @@ func TestPostEntry_OnlyWhatIsDeclared_Refuses(t *testing.T) {
 			if got := must(b, tt.state, b.finance(s.URL).PostEntry, in); got.MayHaveHappened() {
 				t.Errorf("result %+v", got)
 			}
-			in.Effect.Round = 1 // after the fix: a new key, so that no stored answer applies
+			in.Effect.Round = 1 // after the fix, a new key is used, so that the sink does not return its stored answer
 			must(b, effect.Done, b.finance(s.URL).PostEntry, in)
 			if got := s.Applied(); len(got) != 1 || got[0].Key != in.Effect.Key+":g2" {
 				t.Errorf("applied %+v", got)
@@ -163,7 +166,7 @@ func TestPostEntry_422ToARepeat_ParksAndMayHaveHappened(t *testing.T) {
 	}
 }
 
-// The sink's answer is stored in the ledger for people, and not in Temporal.
+// The sink's answer is stored in the ledger for operators, and not in Temporal.
 func TestPostEntry_SinksWords_InTheLedgerAlone(t *testing.T) {
 	t.Parallel()
 	for body, words := range map[string]string{
@@ -187,7 +190,7 @@ func TestPostEntry_SinksWords_InTheLedgerAlone(t *testing.T) {
 	}
 }
 
-// A failure before the connection is established sent nothing to the sink.
+// If the failure happened before the connection was established, the sink received nothing.
 func TestPostEntry_NotConnected_NotInDoubt(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -195,7 +198,7 @@ func TestPostEntry_NotConnected_NotInDoubt(t *testing.T) {
 	}
 	nobody := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never responds
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // a server that accepts connections and never responds
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +226,7 @@ func TestPostEntry_NotConnected_NotInDoubt(t *testing.T) {
 	}
 }
 
-// The error is stored, logged and shown in Temporal, without the tokens in a URL.
+// The error is stored, logged and shown in Temporal, so it must not contain the tokens in a URL.
 func TestPostEntry_TokensInURL_NotTold(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

@@ -41,7 +41,7 @@ func TestTasks_OpenCloseCancel(t *testing.T) {
 	want("onboarding|sub_1:pro|acme|cancelled|Welcome acme to pro", "review|sub_1:pro|acme|done|Welcome acme to pro")
 }
 
-// A subscription's task is cancelled when the subscription has ended, in any order of the two.
+// The task of a subscription is cancelled when the subscription has ended, in any order of the two events.
 func TestTasks_OfAnEndedSubscription_Cancelled(t *testing.T) {
 	b := setup(t)
 	tasks := &activities.Tasks{Effects: b.effects}
@@ -64,8 +64,8 @@ func TestTasks_OfAnEndedSubscription_Cancelled(t *testing.T) {
 	}
 }
 
-// Destinations receive each step of a task once, with one ID of the task: even if a worker is killed between publishing
-// and recording it, and if several workers check due tasks.
+// Destinations receive each step of a task once, with the same task ID, even if a worker is killed between publishing
+// and recording the step, and even if several workers check due tasks.
 func TestTasks_News_OnceEach(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
@@ -74,8 +74,8 @@ func TestTasks_News_OnceEach(t *testing.T) {
 		t.Helper()
 		for b.publish(publisher) {
 		}
-		// A worker that was killed before it recorded anything leaves this state. The next one publishes everything
-		// again.
+		// This is the state after a worker was killed before it recorded anything. The next worker publishes
+		// everything again.
 		b.exec(`update outbox set published_at = null, delivered_to = '{}', next_at = now()`)
 		for b.publish(publisher) {
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// targets are the newest targets, by mode and account.
+// targets contains the newest targets, by mode and account.
 type targets map[string]fold.Target
 
 func (t targets) Target(_ context.Context, mode, account string) (fold.Target, error) {
@@ -31,7 +31,7 @@ func (b *bundle) workspaces(url string, newest targets) *activities.Workspaces {
 	return &activities.Workspaces{Effects: b.effects, Targets: newest, Sinks: map[string]activities.Sink{"live": sink(url), "test": sink(url + "/staging")}}
 }
 
-// target returns the effect that provisions acme's workspace with a version of its target.
+// target returns the effect that provisions acme's workspace with the given version of its target.
 func target(version int64, plan string) activities.EffectInput[activities.Workspace] {
 	in := activities.EffectInput[activities.Workspace]{Effect: call("provision-workspace", fmt.Sprintf("acme:v%d", version)), For: activities.Workspace{
 		Account: "acme", Mode: "live", Plan: plan, Quantity: 3, Features: []string{"api", "projects"}, State: fold.WorkspaceActive, Version: version,
@@ -83,8 +83,8 @@ func TestProvisionWorkspace_AccountInPath_Escaped(t *testing.T) {
 	}
 }
 
-// An older target is not sent, and not sent again. An unanswered attempt of it is reported, because it may be applied
-// late.
+// pawl does not send an older target, on the first attempt or on a retry. An unanswered attempt with an older target
+// is reported, because the sink may apply it late.
 func TestProvisionWorkspace_NewerTarget_Skipped(t *testing.T) {
 	b := setup(t)
 	stale := b.stale()
@@ -113,7 +113,7 @@ func TestProvisionWorkspace_NewerTarget_Skipped(t *testing.T) {
 	}
 }
 
-// A workspace that may have received an older target late gets the newest target once more.
+// If a workspace may receive an older target late, pawl sends the newest target once more.
 func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)
@@ -126,7 +126,7 @@ func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	if got := s.Applied(); len(got) != 1 || got[0].Body != `{"account":"acme","mode":"live","plan":"pro","quantity":2,"features":["api"],"state":"active","version":8}` {
 		t.Errorf("applied %+v", got)
 	}
-	// Each attempt sends the bytes of the first. If these are out of date, no attempt is made.
+	// Each attempt sends the bytes of the first attempt. If these bytes are out of date, no attempt is made.
 	s.Next(activitiestest.Cue{Status: 503})
 	_, err := do(b, w.AlignWorkspace, align("acme:v8"))
 	wantAgain(t, err)
@@ -137,7 +137,7 @@ func TestAlignWorkspace_NewestTarget(t *testing.T) {
 	}
 }
 
-// Two targets of one account: their requests never overlap, so that neither overtakes the other.
+// Requests for two targets of one account never overlap, so neither overtakes the other.
 func TestProvisionWorkspace_OneAccount_OneAtATime(t *testing.T) {
 	b := setup(t)
 	s := activitiestest.NewSink(t)

@@ -43,7 +43,7 @@ func Conforms(r *http.Request) error {
 	}
 	var template string
 	parameters := map[string]string{}
-	// The base URL of a sink may have a path, and a destination has a URL of its own.
+	// The base URL of a sink may have a path, and a destination has its own URL.
 	_, account, workspace := strings.Cut(r.URL.EscapedPath(), "/workspaces/")
 	switch {
 	case workspace:

@@ -13,7 +13,7 @@ const (
 	entry     = `{"kind":"payment","mode":"live","account":"acme","object":"in_1","amount":4900,"tax":0,"currency":"usd","cash":4900,"occurred_at":"2026-03-01T00:01:00Z"}`
 )
 
-// The check must find faults of a request: otherwise its use in other tests would prove nothing.
+// The check must find invalid requests; otherwise it would prove nothing in other tests.
 func TestConforms(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -140,7 +140,7 @@ func (m *Mailbox) Connections() int {
 	return m.connections
 }
 
-// meet executes a break at a stage. Without a break it returns nil.
+// meet executes a Break at a stage. If there is no Break, it returns nil.
 func (m *Mailbox) meet(at Stage, conn net.Conn) error {
 	m.mu.Lock()
 	i := slices.IndexFunc(m.breaks, func(b Break) bool { return b.At == at })
@@ -154,7 +154,7 @@ func (m *Mailbox) meet(at Stage, conn net.Conn) error {
 	if b.Code > 0 {
 		return &smtp.SMTPError{Code: b.Code, EnhancedCode: smtp.EnhancedCode{b.Code / 100, 0, 0}, Message: "no"}
 	}
-	if b.Hang { // until the client gives up or the test ends
+	if b.Hang { // hang until the client gives up or the test ends
 		left := make(chan struct{})
 		go func() {
 			_, _ = conn.Read(make([]byte, 1))

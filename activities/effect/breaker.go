@@ -143,8 +143,7 @@ func (g *Gate) outage() (outage, bool) {
 	return outage{}, false
 }
 
-// Out returns the start and the reason of the sink's outage. It returns false if the sink is not down. It ignores
-// pauses.
+// Out returns when and why the sink went down. It returns false if the sink is not down. It ignores pauses.
 func (g *Gate) Out() (since time.Time, reason string, out bool) {
 	o, out := g.known()
 	return o.since, o.Reason, out

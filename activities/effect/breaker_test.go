@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// worker is a process with its view of a sink, on the shared database.
+// worker is a process with its view of a sink, on a database that several workers share.
 type worker struct {
 	*bundle
 	runner *effect.Runner
@@ -35,7 +35,7 @@ func (b *bundle) worker() *worker {
 	return w
 }
 
-// reads refreshes the worker from the database.
+// reads makes the worker read the stored breakers from the database.
 func (w *worker) reads() {
 	w.runner.Read(w.Context(), []*effect.Gate{w.policy.Gate}, func(context.Context) (map[string]int, error) { return map[string]int{"finance": 300}, nil })
 }
@@ -57,7 +57,7 @@ func answered(class ledger.Class) error {
 	return &effect.Failure{Class: class, Health: effect.Answered, Err: errors.New("finance answered 4xx")}
 }
 
-// fails makes this number of effects fail, one after the other.
+// fails makes the given number of effects fail, one after another.
 func (w *worker) fails(name string, n int, err error) {
 	w.Helper()
 	for i := range n {
@@ -74,7 +74,7 @@ func (w *worker) wantOut(out bool, reason string) {
 	}
 }
 
-// Consecutive equal failures of more than one effect open the breaker, and no other failures do.
+// Consecutive equal failures of more than one effect open the breaker; other failures do not.
 func TestBreaker_WhatOpensIt(t *testing.T) {
 	four := effect.DefaultBreaking.Failures - 1
 	for name, tt := range map[string]struct {
@@ -121,8 +121,8 @@ func TestBreaker_WhatOpensIt(t *testing.T) {
 	}
 }
 
-// A breaker that one worker opened stops the other worker: it makes no attempt and no claim, and uses no slot. One of
-// both probes; a successful probe closes the breaker for both, and one worker resumes the waiting effects.
+// If one worker opens a breaker, the other worker makes no attempt and no claim, and uses no slot. Only one worker
+// sends a probe. A successful probe closes the breaker for both workers, and one of them resumes the waiting effects.
 func TestBreaker_TwoWorkers_OneProbes_ClosesForBoth(t *testing.T) {
 	b := setup(t)
 	one, other := b.worker(), b.worker()
@@ -189,7 +189,8 @@ func TestBreaker_TwoWorkers_OneProbes_ClosesForBoth(t *testing.T) {
 	b.want(result, err, effect.Done)
 }
 
-// A failed effect whose sink is down waits for the sink, and not for its own next attempt. The receipt shows this.
+// If an effect has failed and its sink is down, the effect waits for the sink, and not for the time of its own next
+// attempt. The receipt shows this wait.
 func TestBreaker_FailedMeanwhile_WaitsForTheSink(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("first"), fail(denied()))
@@ -202,8 +203,8 @@ func TestBreaker_FailedMeanwhile_WaitsForTheSink(t *testing.T) {
 	}
 }
 
-// An effect whose retry time ends while its sink is down makes a last attempt, and ends with it. An effect that is done
-// or has failed returns its state at once.
+// If the retry time of an effect ends while its sink is down, the effect makes a last attempt and then ends. If an
+// effect is done or has failed, Do returns its state at once.
 func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("done"), succeed)
@@ -221,7 +222,7 @@ func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
 	}
 	result, err = w.tries(keyed("tried-0"), never(t))
 	w.want(result, err, effect.Failed)
-	// For an effect without an attempt, the waiting time counts.
+	// An effect that has made no attempt uses its waiting time instead.
 	c := keyed("new")
 	c.WaitingSince = time.Now().Add(-23 * time.Hour)
 	result, err = w.tries(c, never(t))
@@ -233,8 +234,8 @@ func TestBreaker_TimeIsOver_LastTry(t *testing.T) {
 	w.want(result, err, effect.Failed)
 }
 
-// A sink that fails only for one account is down until the next probe: effects of other accounts probe first, and close
-// the breaker. The failures contain the events, and the sink's answer.
+// If a sink fails for only one account, the breaker stays open until the next probe. Effects of other accounts probe
+// first, and close the breaker. The stored failures contain the events and the sink's answer.
 func TestBreaker_FailsForOneAccount_AnotherProbes(t *testing.T) {
 	w := setup(t).worker()
 	of := func(account string) { w.policy.About = "live:" + account }
@@ -259,7 +260,7 @@ func TestBreaker_FailsForOneAccount_AnotherProbes(t *testing.T) {
 	w.wantOut(false, "")
 }
 
-// If only effects of that account wait, they probe.
+// If only effects of the failing account wait, one of them is the probe.
 func TestBreaker_NobodyElseWaits_SameAccountProbes(t *testing.T) {
 	w := setup(t).worker()
 	w.policy.About = "live:acme"

@@ -84,7 +84,7 @@ var policy = effect.Policy{
 
 type work func(context.Context, *effect.Attempt) (any, error)
 
-// activity runs fn like Temporal.
+// activity runs fn as Temporal runs an activity.
 func (b *bundle) activity(fn func(context.Context) (effect.Result, error)) (effect.Result, error) {
 	b.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -114,7 +114,7 @@ func (b *bundle) doTx(c effect.Call, fn func(context.Context, ledger.Tx) (any, e
 	})
 }
 
-// again requires a retryable error of a type.
+// again fails the test unless the error is retryable and has the given type.
 func (b *bundle) again(err error, kind string) *temporal.ApplicationError {
 	b.Helper()
 	var app *temporal.ApplicationError
@@ -191,8 +191,8 @@ func TestDo_Once_LaterCallsLearnWhoDidIt(t *testing.T) {
 	}
 }
 
-// The request of a retry depends on the earlier attempts. It is a new request only if the sink cannot have received one
-// of them.
+// The request of a retry depends on the earlier attempts. It is a new request only if the sink cannot have received
+// an earlier request.
 func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
 	key := call("", 0).Key
 	for name, tt := range map[string]struct {
@@ -232,7 +232,7 @@ func TestDo_EveryAttempt_SameBytesSameKey(t *testing.T) {
 	}
 }
 
-// If a person repeats an uncertain effect and the repeat is refused, the effect stays uncertain.
+// A person repeats an uncertain effect, and the sink refuses the repetition. The effect stays uncertain.
 func TestDo_RefusedAfterADoubt_MayHaveHappened(t *testing.T) {
 	b := setup(t)
 	result, err := b.do(call("evt_1", 0), policy, "x", fail(effect.Doubt("no answer to the final dot")))
@@ -278,7 +278,7 @@ func TestDo_TimeUsedUp_FailedUntilALaterRound(t *testing.T) {
 		t.Errorf("the recorded result is %+v", got)
 	}
 	_, err = b.do(call("evt_1", 1), policy, "x", fail(busy(0, false)))
-	_ = b.again(err, effect.TypeTransient) // the attempts are counted from the start
+	_ = b.again(err, effect.TypeTransient) // the count of attempts starts again
 	result, err = b.do(call("evt_1", 1), policy, "x", succeed)
 	b.want(result, err, effect.Done)
 }
@@ -340,17 +340,17 @@ func TestDo_KeyForgottenByTheSink_Uncertain(t *testing.T) {
 	if !strings.Contains(got.Reason, "the sink forgets keys after 1h0m0s") || !got.MayHaveHappened() {
 		t.Errorf("result %+v", got)
 	}
-	result, err = b.do(call("evt_1", got.Round+1), p, "y", succeed) // a person decided
+	result, err = b.do(call("evt_1", got.Round+1), p, "y", succeed) // a person has decided to retry
 	b.want(result, err, effect.Done)
 }
 
-// The age of a key is measured by the database's clock. A worker with a wrong clock neither gives up early nor sends
-// late.
+// The clock of the database measures the age of a key. A worker with a wrong clock therefore neither gives up early
+// nor sends late.
 func TestDo_KeyLifetime_ByTheDatabasesClock(t *testing.T) {
 	for _, ahead := range []string{"1 day", "-1 day"} {
 		t.Run(ahead, func(t *testing.T) {
 			b := setup(t)
-			// This now() precedes the built-in one for new connections.
+			// New connections use this function now() instead of the built-in function.
 			b.exec(`create schema clock;
 				create function clock.now() returns timestamptz stable language sql as $$ select pg_catalog.now() + interval '` + ahead + `' $$;
 				alter table effects alter claimed_at set default clock.now();
@@ -380,7 +380,8 @@ func TestDo_NotWanted_Skipped(t *testing.T) {
 	b.want(result, err, effect.Skipped)
 }
 
-// A request without a response may still arrive after its repeat is no longer wanted. The next attempt must know that.
+// A request without a response may still reach the sink after the effect is no longer wanted. The next attempt must
+// report that.
 func TestDo_NotWantedAfterAnUnansweredTry_SaysSo(t *testing.T) {
 	b := setup(t)
 	_, err := b.do(call("evt_1", 0), policy, "x", fail(busy(0, true)))
@@ -403,8 +404,7 @@ func TestDo_Doubt_UncertainAndNeverRepeatedByItself(t *testing.T) {
 	b.want(result, err, effect.Uncertain)
 }
 
-// A run keeps the timeout with which it started, even if the configuration changes, because its flow uses the same
-// value.
+// A run keeps the timeout that was configured when it started, because its flow uses the same value.
 func TestDo_TimeoutOfTheCall_BeforeThePolicys(t *testing.T) {
 	b := setup(t)
 	for i, want := range []time.Duration{0, 20 * time.Second, 2 * time.Second} {
@@ -427,7 +427,7 @@ func TestDo_TimeoutOfTheCall_BeforeThePolicys(t *testing.T) {
 	}
 }
 
-// Responses of other systems are stored in the ledger and never in Temporal's history.
+// Responses of other systems are stored in the ledger and not in Temporal's history.
 func TestDo_WhatTheOtherSideSaid_InTheLedgerAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		class  ledger.Class
@@ -462,8 +462,8 @@ func TestDo_WhatTheOtherSideSaid_InTheLedgerAlone(t *testing.T) {
 	}
 }
 
-// The response to a retry with the same key may describe an earlier attempt. It does not count as the retry's own
-// result.
+// The response to a retry with the same key may describe an earlier attempt. It is therefore not treated as the
+// result of the retry itself.
 func TestDo_LaterAttemptOfAGeneration_IsARepeat(t *testing.T) {
 	b := setup(t)
 	var repeats []bool
@@ -477,14 +477,14 @@ func TestDo_LaterAttemptOfAGeneration_IsARepeat(t *testing.T) {
 	_ = b.again(err, effect.TypeTransient)
 	result, err := b.do(call("evt_1", 0), policy, "x", attempt(effect.Refuse("422")))
 	b.want(result, err, effect.Refused)
-	result, err = b.do(call("evt_1", 1), policy, "x", attempt(nil)) // a new key
+	result, err = b.do(call("evt_1", 1), policy, "x", attempt(nil)) // the retry has a new key
 	b.want(result, err, effect.Done)
 	if want := []bool{false, true, false}; !slices.Equal(repeats, want) {
 		t.Errorf("repeats: %v, want %v", repeats, want)
 	}
 }
 
-// A worker dies between the mark and the response. Its claim expires, and the outcome is unknown.
+// A worker dies between the mark and the response. Its claim expires, and the outcome of the effect is unknown.
 func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	b := setup(t)
 	_, err := b.do(call("evt_1", 0), policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
@@ -494,7 +494,7 @@ func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 		b.exec(`update effects set lease_until = now() - interval '1 second'`)
 		result, err := b.do(call("evt_1", 0), policy, "x", never(t))
 		b.want(result, err, effect.Uncertain)
-		return nil, nil // a worker that comes back does not record its result
+		return nil, nil // a worker that resumes later does not record its result
 	})
 	_ = b.again(err, effect.TypeNotYet)
 	if got := b.one(`select state from effects`); got != "uncertain" {
@@ -502,7 +502,7 @@ func TestDo_DiedAfterPointOfNoReturn_Uncertain(t *testing.T) {
 	}
 }
 
-// Postgres stalls while the mark is written. The attempt waits for the answer, because nothing was sent yet.
+// Postgres does not respond while the mark is written. The attempt waits for Postgres, because nothing was sent yet.
 func TestDo_StallAtThePointOfNoReturn_Done(t *testing.T) {
 	b := setup(t)
 	sent := 0
@@ -514,7 +514,7 @@ func TestDo_StallAtThePointOfNoReturn_Done(t *testing.T) {
 		if _, err := holder.Exec(ctx, `select from effects for update`); err != nil {
 			return nil, err
 		}
-		// This takes longer than a group commit waits.
+		// The wait is longer than the timeout of a group commit.
 		time.AfterFunc(1500*time.Millisecond, func() { _ = holder.Rollback(context.Background()) })
 		if err := a.Commit(); err != nil {
 			return nil, err
@@ -528,8 +528,8 @@ func TestDo_StallAtThePointOfNoReturn_Done(t *testing.T) {
 	}
 }
 
-// A worker dies at an effect, and the next attempt is refused or is the last. The outcome of the first attempt is known
-// only if the effect sets a mark.
+// A worker dies during an effect, and the next attempt is refused or is the last one. The outcome of the first
+// attempt is known only if the effect sets a mark before it sends anything.
 func TestDo_DiedWithoutAMark_MayHaveHappened(t *testing.T) {
 	marks := policy
 	marks.Marks = true
@@ -572,7 +572,7 @@ func TestDo_DiedThenDone_KeepsTheValue(t *testing.T) {
 	}
 }
 
-// A slow worker loses its claim to another one. It must stop before its point of no return.
+// A slow worker loses its claim to another worker. The slow worker must stop before its point of no return.
 func TestDo_TakenOver_StopsBeforePointOfNoReturn(t *testing.T) {
 	b := setup(t)
 	_, err := b.do(call("evt_1", 0), policy, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
@@ -620,8 +620,8 @@ func TestDo_ManyAtOnce_OneDoesIt(t *testing.T) {
 	}
 }
 
-// A call waits for its turn by the clock, even if the database is slow. A longer wait would shorten the time for the
-// effect, and an e-mail that is cut off is uncertain.
+// The limit of the wait for a claim is a time and not a number of queries, because the database may be slow. A longer
+// wait would shorten the time for the effect, and an interrupted e-mail becomes uncertain.
 func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
 	b := setup(t)
 	b.exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until) values
@@ -646,13 +646,13 @@ func TestDo_HeldByAnother_SlowDatabase_WaitsNoLonger(t *testing.T) {
 	b.runner.Ledger = book
 	_, err = b.do(call("evt_2", 0), policy, "x", never(t))
 	_ = b.again(err, effect.TypeNotYet)
-	// A refused claim queries the database twice, for 0.2 s each, and retries for a second.
+	// Each refused claim takes two queries of 0.2 s, and Do retries for one second.
 	if n := asked.Load(); n > 12 {
 		t.Errorf("asked the database %d times, %d s, for its turn; want about one second", n, n/10)
 	}
 }
 
-// APIs accept keys of up to 255 bytes, and an account ID may have 200.
+// Many APIs accept keys of up to 255 bytes, and an account ID alone may have 200 bytes.
 func TestDo_LongKey_SinksKeyIsShort(t *testing.T) {
 	b := setup(t)
 	sent := map[string]bool{}
@@ -727,10 +727,11 @@ func TestDo_Also_InTheCommitOfTheOutcome(t *testing.T) {
 	}
 }
 
-// If the response cannot be stored, the request was sent once, and the run parks instead of sending it again.
+// If the response cannot be stored, the run parks after one request instead of sending the request again.
 func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	b := setup(t)
-	b.exec(`create table seen (n int primary key check (n < 100)); create sequence tries minvalue 0`) // a rollback does not reset a sequence
+	// a rollback does not reset a sequence
+	b.exec(`create table seen (n int primary key check (n < 100)); create sequence tries minvalue 0`)
 	var sent []string
 	attempt := func(n int, value any) work {
 		return func(_ context.Context, a *effect.Attempt) (any, error) {
@@ -742,7 +743,8 @@ func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	round := 0
 	for name, one := range map[string]work{
 		"a constraint": attempt(100, nil),
-		"data":         attempt(1, json.RawMessage(`1e999999`)), // rejected before the statement runs
+		// Postgres rejects the parameter before it runs the statement
+		"data": attempt(1, json.RawMessage(`1e999999`)),
 	} {
 		result, err := b.do(call("evt_1", round), policy, "x", one)
 		got := b.want(result, err, effect.Failed)
@@ -758,7 +760,8 @@ func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	if got := b.one(`select last_value::text from tries`); got != "0" {
 		t.Errorf("the same record was tried %s times more", got)
 	}
-	result, err := b.do(call("evt_1", round), policy, "y", attempt(1, nil)) // the constraint no longer fails
+	// in this round the constraint does not fail
+	result, err := b.do(call("evt_1", round), policy, "y", attempt(1, nil))
 	b.want(result, err, effect.Done)
 	key := call("", 0).Key
 	if want := []string{key + " x", key + " x", key + " x"}; !slices.Equal(sent, want) {
@@ -766,7 +769,7 @@ func TestDo_OutcomeThatCannotBeRecorded_FaultAndMayHaveHappened(t *testing.T) {
 	}
 }
 
-// The caller gets the same value as later readers.
+// The caller gets the same value as a later reader of the ledger.
 func TestDo_ValueThatPostgresCannotHold_AsRecorded(t *testing.T) {
 	b := setup(t)
 	for _, state := range []effect.State{effect.Done, effect.AlreadyDone} {
@@ -813,7 +816,8 @@ func TestDoTx_ChangeAndLedgerRow_TogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
-// An effect in pawl's own database commits with its record. It cannot have happened if the claim expired without one.
+// An effect in pawl's own database commits together with its record. If its claim expires without a record, the
+// effect has not happened.
 func TestDoTx_DiedAtTheRecordOfARefusal_HasNotHappened(t *testing.T) {
 	b := setup(t)
 	result, err := b.doTx(call("evt_1", 0), func(context.Context, ledger.Tx) (any, error) { return nil, effect.Refuse("subscription_ended") })
@@ -846,8 +850,8 @@ func TestDoTx_ManyAtOnce_OneCommits(t *testing.T) {
 	}
 }
 
-// If a row is locked by another session, the effect waits, and the receipt shows the reason. It does not count as an
-// attempt.
+// If another session has locked a row, the effect waits, and the receipt shows the reason. The wait does not count as
+// an attempt.
 func TestDoTx_LockHeldElsewhere_TriedAgainAndSaid(t *testing.T) {
 	b := setup(t)
 	b.exec(`create table seen (n int)`)
@@ -942,8 +946,8 @@ func TestResult_StandsInHistoriesAsWritten(t *testing.T) {
 	}
 }
 
-// Temporal's protocol rejects invalid UTF-8. An error that is cut within a character could not be reported, and the
-// flow would wait forever.
+// Temporal's protocol rejects invalid UTF-8. If an error were cut within a character, it could not be reported, and
+// the flow would wait forever.
 func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
 	b := setup(t)
 	for _, lead := range []string{"", "x"} {
@@ -967,7 +971,8 @@ func TestDo_LongAnswer_CutBetweenLetters(t *testing.T) {
 	}
 }
 
-// A local attempt that has waited for its turn may have less time than the timeout of a call. It is then not started.
+// A local attempt that has waited for a slot may have less time left than the timeout of a call. In that case it does
+// not start.
 func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
 	b := setup(t)
 	local := func(left time.Duration) (called bool, err error) {
@@ -984,13 +989,13 @@ func TestDo_TooLittleTimeLeft_NotBegun(t *testing.T) {
 	if got := b.one(`select count(*)::text from effects`); got != "0" {
 		t.Errorf("%s effects were claimed, want none", got)
 	}
-	// The time of a local attempt that need not wait, and then of the regular one.
+	// The available times of a local attempt that does not wait, and then of the regular attempt.
 	if called, err := local(policy.Timeout + 5*time.Second); err != nil || !called {
 		t.Errorf("with time enough: called %t, %v", called, err)
 	}
 }
 
-// locally runs an effect as a local attempt with this much time.
+// locally runs an effect as a local attempt with the given time.
 func (b *bundle) locally(p effect.Policy, left time.Duration, key string, fn func(context.Context, *effect.Attempt) (any, error)) (effect.Result, error) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))

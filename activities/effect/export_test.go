@@ -2,7 +2,7 @@ package effect
 
 import "context"
 
-// Enter takes a slot, which must be free.
+// Enter acquires a slot, and fails the test if no slot is free.
 func (g *Gate) Enter(ctx context.Context) (leave func()) {
 	leave, _ = g.enter(ctx, 0)
 	return leave

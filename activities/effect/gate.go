@@ -11,8 +11,8 @@ import (
 )
 
 // Gate limits the requests to one sink in this process: the number in flight and, if configured, the rate. It also
-// holds the state of the sink: down, paused or available. Effects that wait for a slot hold no database connection and
-// only a limited number of worker slots, so a sink that hangs does not slow down other sinks. A Gate is safe for
+// stores the state of the sink: down, paused or available. Effects that wait for a slot hold no database connection
+// and only a limited number of worker slots, so a sink that hangs does not slow down other sinks. A Gate is safe for
 // concurrent use.
 type Gate struct {
 	sink string

@@ -10,14 +10,14 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// keyed returns a call of another effect.
+// keyed returns a call of an effect with another key.
 func keyed(key string) effect.Call {
 	c := call("evt_1", 0)
 	c.Key = "effect:stripe:live:" + key
 	return c
 }
 
-// An effect without a free slot is rejected before it has claimed anything, and its retry takes the next free slot.
+// An effect without a free slot is rejected before it claims anything, and its retry takes the next free slot.
 func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -46,7 +46,7 @@ func TestGate_NoPlace_NothingClaimed(t *testing.T) {
 	}
 }
 
-// A short burst of requests needs no regular activity, because a local attempt waits a moment for a slot.
+// A short burst of requests needs no regular activity, because a local attempt waits briefly for a slot.
 func TestGate_LocalTry_WaitsAMoment(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -67,14 +67,14 @@ func TestGate_LocalTry_WaitsAMoment(t *testing.T) {
 		if err == nil {
 			return
 		}
-		// The moment is short, and this machine may have been busy for longer.
+		// The wait is short, and this machine may have been busy for longer.
 		if message := b.again(err, effect.TypeNotYet).Message(); try == 20 || !strings.Contains(message, "finance has no free slot") {
 			t.Fatalf("attempt %d was rejected with %q", try, message)
 		}
 	}
 }
 
-// A sink that hangs does not block the workflow task of a local attempt.
+// If a sink hangs, a local attempt does not block its workflow task.
 func TestGate_LocalTry_NoPlace_TurnedAway(t *testing.T) {
 	b := setup(t)
 	p := policy
@@ -108,7 +108,7 @@ func TestGate_NeverMoreInFlightThanPlaces(t *testing.T) {
 					once.Do(func() { close(full) })
 				}
 				mu.Unlock()
-				<-full // each waits until all slots are taken
+				<-full // each call waits until all slots are in use
 				defer func() {
 					mu.Lock()
 					defer mu.Unlock()
@@ -129,8 +129,8 @@ func TestGate_NeverMoreInFlightThanPlaces(t *testing.T) {
 	}
 }
 
-// A sink with a rate of one per second gets one request per second. A call that would wait too long is rejected and
-// retried.
+// If the rate of a sink is one per second, the sink gets one request per second. A call that would wait too long is
+// rejected and retried later.
 func TestGate_Rate_TurnsAway(t *testing.T) {
 	b := setup(t)
 	p := policy

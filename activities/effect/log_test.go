@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// The log has a line for each outcome, with the same keys as every other line, and without the request.
+// The log has one line per outcome, with the same keys as every other line, and without the content of the request.
 func TestLog_OneLineForEachOutcome(t *testing.T) {
 	b := setup(t)
 	var log bytes.Buffer

@@ -106,8 +106,8 @@ func (o outcome) conclude() (ledger.Finish, Result, time.Duration, error) {
 func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, started time.Time, out outcome) (Result,
 	error) {
 	if isInfrastructure(out.err) || errors.Is(out.err, ledger.ErrTakenOver) {
-		// Record nothing, so that the claim expires and the next attempt takes over. Policy.Marks then determines
-		// whether this attempt may have executed the effect.
+		// Record nothing: the claim then expires, and the next attempt takes over. Policy.Marks determines whether
+		// the next attempt assumes that this attempt may have executed the effect.
 		return Result{}, r.retryLater(ctx, TypeInfrastructure, 0, out.err, "cannot execute %s", c.Key)
 	}
 	finish, result, wait, err := out.conclude()
@@ -127,8 +127,8 @@ func (r *Runner) record(ctx context.Context, c Call, p Policy, g ledger.Grant, s
 	failure := out.err
 	finished, err := r.finish(ctx, finish)
 	if ledger.Unrecordable(err) {
-		// A retry would repeat the request forever and never record the outcome. Fail the effect, so that a person
-		// decides. A later request has the same idempotency key, so the sink does not apply it twice.
+		// A retry would fail to record the outcome again, and repeat the request forever. Fail the effect instead, so
+		// that a person decides. A later request has the same idempotency key, so the sink does not apply it twice.
 		failure, result = err, Result{Reason: "the effect may have happened, but its result cannot be recorded"}
 		finish.State, finish.Class = ledger.Failed, ledger.Fault
 		finish.Error = result.Reason + detailSeparator + describe(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// pauses pauses the finance sink in the past; the worker has not read it yet.
+// pauses starts a pause of the finance sink in the past; the worker has not read the pause yet.
 func (b *bundle) pauses(ago string) {
 	b.Helper()
 	b.exec(`insert into pauses (kind, name, who, why, since) values ('sink', 'finance', 'ada', 'the books are closed', now() - interval '` + ago + `')`)
@@ -21,7 +21,7 @@ func (b *bundle) resumes() {
 	b.exec(`update pauses set until = now() where until is null`)
 }
 
-// A paused sink receives no attempt and no probe, and its breaker does not close, for a sink that is up or down.
+// A paused sink receives no attempt and no probe, and its breaker stays as it is, whether the sink is up or down.
 func TestPause_NothingGoesThrough_UntilItIsOver(t *testing.T) {
 	b := setup(t)
 	one, other := b.worker(), b.worker()
@@ -59,7 +59,7 @@ func TestPause_NothingGoesThrough_UntilItIsOver(t *testing.T) {
 	b.want(result, err, effect.Done)
 }
 
-// The retry time of an effect stops while its sink is paused, and no attempts are used up.
+// While its sink is paused, the retry time of an effect stops, and no attempts are used up.
 func TestPause_SpendsNoTime(t *testing.T) {
 	w := setup(t).worker()
 	result, err := w.tries(keyed("tried"), fail(denied()))
@@ -83,7 +83,7 @@ func TestPause_SpendsNoTime(t *testing.T) {
 	w.want(result, err, effect.Failed)
 }
 
-// A request in progress when its sink is paused completes. If it fails, it waits.
+// If the sink is paused during a request, the request completes. If that request fails, the effect waits.
 func TestPause_Meanwhile(t *testing.T) {
 	w := setup(t).worker()
 	w.pauses("1 second")

@@ -7,12 +7,12 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 )
 
-// Compares the retries described in docs/configuration.md with the ledger: the delays double up to max, the last
-// attempt is made when the time ends, and only the ledger counts attempts. The test moves the clock by each delay.
+// The test compares the retries in the ledger with docs/configuration.md: the delays double up to max, the last
+// attempt is made when the time ends, and only the ledger counts attempts. It moves the clock by each delay.
 func TestRetries_LastTry_WhenTheTimeIsOver(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy effect.Policy
-		// over is the time of the last attempt, relative to the first.
+		// over is the expected time of the last attempt, relative to the first attempt.
 		over     time.Duration
 		min, max int
 	}{
@@ -27,7 +27,7 @@ func TestRetries_LastTry_WhenTheTimeIsOver(t *testing.T) {
 			tries, trying := 0, time.Duration(0)
 			for {
 				tries++
-				// Each attempt is in another run, as after a reset: attempts are counted by key.
+				// Each attempt belongs to another run, as after a reset, because attempts are counted by key.
 				result, err := b.do(call("evt_1", 0), tt.policy, "x", fail(busy(0, false)))
 				if err == nil {
 					b.want(result, err, effect.Failed)
@@ -40,7 +40,7 @@ func TestRetries_LastTry_WhenTheTimeIsOver(t *testing.T) {
 				b.passes(wait)
 				trying += wait
 			}
-			// The test's own run time has passed as well.
+			// The running time of the test itself also counts as elapsed.
 			const ran = 20 * time.Second
 			if trying > tt.over || trying < tt.over-ran {
 				t.Errorf("the last try came after %s, want %s", trying, tt.over)
@@ -61,7 +61,7 @@ func TestRetries_LastTry_WhenTheTimeIsOver(t *testing.T) {
 	}
 }
 
-// Retry-After is followed until the last attempt, and no attempt is made after the end of the time.
+// A Retry-After header is obeyed until the last attempt, and no attempt is made after the end of the retry time.
 func TestRetries_AskedToWait_NotBeyondTheTime(t *testing.T) {
 	b := setup(t)
 	p := effect.Policy{Timeout: time.Second, Retries: effect.Retries{InitialInterval: time.Second, MaxInterval: time.Minute, MaxElapsed: 30 * time.Minute}}

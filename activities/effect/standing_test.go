@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// The preview names the consequence of a wait that lasts too long: for a new round while its sink is down, and for a
-// key that the sink remembers while it is paused.
+// The preview names the consequence of too long a wait: for a new round while the sink is down, and for a remembered
+// key while the sink is paused.
 func TestBeyond(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// gateway forwards connections to another address. A forgotten connection stays open, and its data is discarded.
+// gateway forwards connections to another address. It can forget a connection: the connection stays open, and its
+// data is discarded.
 type gateway struct {
 	net.Listener
 	to       string
@@ -61,8 +62,8 @@ func (g *gateway) pass(from, to net.Conn, before int32) {
 	}
 }
 
-// An HTTP/2 connection without responses is closed. Before this check, each attempt used it and timed out until the
-// operating system closed it, long after all attempts were used up.
+// An HTTP/2 connection without responses is closed. Before this check existed, each attempt used such a connection
+// and timed out until the operating system closed it, long after all attempts were used up.
 func TestNewClient_ConnectionForgotten_Left(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(r.ProtoMajor * 100) }))

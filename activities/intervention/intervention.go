@@ -1,4 +1,4 @@
-// Package intervention reads from the history of a run who cancelled, terminated or reset the run in Temporal, and why.
+// Package intervention reads a run's history to find who cancelled, terminated or reset the run in Temporal, and why.
 // For a reset, the history contains the reason but no name.
 package intervention
 
@@ -64,7 +64,7 @@ func read(event *historypb.HistoryEvent) (seen run.Intervention, ok bool) {
 // mostWho and mostWhy limit the stored texts, in bytes.
 const mostWho, mostWhy = 200, 2000
 
-// storable removes the characters that Postgres cannot store from a text, and truncates the text to most bytes.
+// storable truncates a text to most bytes, and removes characters that Postgres cannot store.
 func storable(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "\ufffd")
 	if len(text) > most {

@@ -50,7 +50,7 @@ func TestWrite_BuiltIn(t *testing.T) {
 	}
 }
 
-// An e-mail contains the facts of this customer.
+// An e-mail contains the data of its customer.
 func TestWrite_BuiltIn_ByCase(t *testing.T) {
 	t.Parallel()
 	set, err := letters.Load("", letters.English, nil)
@@ -103,7 +103,7 @@ func TestLoad_OwnTemplate_BeforeTheBuiltIn(t *testing.T) {
 	}
 }
 
-// An invalid template is reported at start, before the first e-mail.
+// An invalid template is reported when the process starts, before the first e-mail is sent.
 func TestLoad_EverythingWrong_ToldAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{

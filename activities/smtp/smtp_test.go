@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/ledger"
 )
 
-// The timeout closes the connection between the mark and the final dot: the server has not accepted the e-mail.
+// The timeout closes the connection between the mark and the final dot, so the server has not accepted the e-mail.
 func TestClient_ClosedBeforeFinalDot_NotInDoubt(t *testing.T) {
 	t.Parallel()
 	hungUp := make(chan struct{})
@@ -37,7 +37,8 @@ func TestClient_ClosedBeforeFinalDot_NotInDoubt(t *testing.T) {
 	}
 }
 
-// A server or proxy that never ends a reply does not exhaust memory: the connection is closed after 64 KiB.
+// A server or proxy that never ends a reply does not exhaust the memory, because pawl closes the connection after 64
+// KiB.
 func TestClient_EndlessReply_Left(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 20 // far more than the buffers of a connection
@@ -77,16 +78,16 @@ func TestClient_EndlessReply_Left(t *testing.T) {
 	}
 }
 
-// converse is an SMTP server that accepts everything and returns when the client disconnects.
+// converse simulates an SMTP server that accepts everything. It returns when the client disconnects.
 func converse(conn net.Conn) { converseUntil(conn, never, nil) }
 
-// ending decides for a line, and the number of e-mails on the connection, whether the server disconnects, and its last
-// reply.
+// ending decides, for a line and the number of e-mails on the connection, whether the server disconnects and what its
+// last reply is.
 type ending func(line string, mails int) (last string, hangUp bool)
 
 func never(string, int) (string, bool) { return "", false }
 
-// at disconnects at a command after a number of e-mails.
+// at returns an ending that disconnects at a command after the given number of e-mails.
 func at(command string, after int, last string) ending {
 	return func(line string, mails int) (string, bool) {
 		return last, mails >= after && strings.HasPrefix(line, command)
@@ -123,7 +124,7 @@ func converseUntil(conn net.Conn, end ending, taken func()) {
 	}
 }
 
-// mailServer returns a mailer for a server that serves each connection once.
+// mailServer returns a client for a server that serves each connection once.
 func mailServer(t *testing.T, serve func(net.Conn)) *smtp.Client {
 	t.Helper()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,7 +147,7 @@ func mailServer(t *testing.T, serve func(net.Conn)) *smtp.Client {
 	return &smtp.Client{Address: server.Addr().String(), TLS: smtp.NoTLS}
 }
 
-// countingServer returns a mailer for a server that counts, and disconnects by end.
+// countingServer returns a client for a server that counts commands, and disconnects according to end.
 func countingServer(t *testing.T, end ending) (m *smtp.Client, connections, mails *atomic.Int32) {
 	t.Helper()
 	connections, mails = new(atomic.Int32), new(atomic.Int32)
@@ -162,13 +163,13 @@ func TestClient_ConnectionKeptForTheNextMail(t *testing.T) {
 		end         ending
 		sent, taken int32
 		connections int32
-		class       ledger.Class // of e-mails that are not accepted
+		class       ledger.Class // the class of failures of e-mails that are not accepted
 	}{
 		"one for all":                          {never, 5, 5, 1, ""},
 		"ended by the server at the next mail": {at("MAIL", 2, ""), 5, 5, 3, ""},
 		"with good-bye":                        {at("MAIL", 2, "421 enough\r\n"), 5, 5, 3, ""},
 		"ended by the server in a mail":        {at("RCPT", 2, ""), 5, 4, 2, ledger.Transient},
-		// A rejection applies to the e-mail, over a new or a used connection.
+		// A rejection concerns the e-mail, on a new connection and on a reused one.
 		"refused": {at("MAIL", 2, "550 not you\r\n"), 5, 4, 2, ledger.Fault},
 		"put off": {at("MAIL", 2, "451 not now\r\n"), 5, 4, 2, ledger.Transient},
 	} {
@@ -179,7 +180,7 @@ func TestClient_ConnectionKeptForTheNextMail(t *testing.T) {
 			for range c.sent {
 				ctx, cancel := context.WithCancel(t.Context())
 				err := m.Send(ctx, smtp.Message{From: "a@pawl.test", To: "b@pawl.test", Data: []byte("Subject: x\r\n\r\nx\r\n")}, func() error { return nil })
-				cancel() // must not affect the next one
+				cancel() // must not affect the next e-mail
 				if err == nil {
 					continue
 				}
@@ -196,7 +197,7 @@ func TestClient_ConnectionKeptForTheNextMail(t *testing.T) {
 	}
 }
 
-// If the server has closed an idle connection, it has not accepted anything that is sent on it afterwards.
+// If the server has closed an idle connection, it has accepted nothing that is sent on the connection afterwards.
 func TestClient_IdleConnectionClosedByTheServer_Renewed(t *testing.T) {
 	t.Parallel()
 	conns := make(chan net.Conn, 4)
@@ -237,7 +238,7 @@ func TestClient_ManyAtOnce_EachTakenOnce(t *testing.T) {
 	}
 }
 
-// A message that is cut off before its final dot is not accepted, for any length of the sent part.
+// If a message ends before its final dot, the server does not accept it, whatever the length of the sent part is.
 func TestClient_CutInTheMiddle_NotTaken(t *testing.T) {
 	t.Parallel()
 	box := activitiestest.NewMailbox(t, false)

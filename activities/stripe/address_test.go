@@ -65,7 +65,7 @@ func TestReadAddress(t *testing.T) {
 
 func TestReadAddress_Email(t *testing.T) {
 	t.Parallel()
-	local, domain := strings.Repeat("l", 64), strings.Repeat("d", 185)+".com" // 64 + 1 + 189 = 254
+	local, domain := strings.Repeat("l", 64), strings.Repeat("d", 185)+".com" // the total is 64 + 1 + 189 = 254
 	for address, ok := range map[string]bool{
 		"ada@example.com": true, "ada+pawl@example.co.uk": true, "ädä@example.com": true, local + "@" + domain: true,
 		local + "x@example.com": false, local + "@d" + domain: false,
@@ -82,7 +82,7 @@ func TestReadAddress_Email(t *testing.T) {
 	}
 }
 
-// A name that an e-mail cannot contain is omitted, like other optional values. The e-mail is sent.
+// A name that an e-mail cannot contain is omitted, as other optional values are. pawl still sends the e-mail.
 func TestReadAddress_Decoration_LeftOut(t *testing.T) {
 	t.Parallel()
 	event := invoiceEvent(t, dahlia, "invoice.paid")

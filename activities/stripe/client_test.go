@@ -22,7 +22,7 @@ import (
 
 const testKey = "rk_test_4f1d"
 
-// server is a simulated Stripe API that records the requests.
+// server simulates Stripe's API and records the requests.
 type server struct {
 	mu   sync.Mutex
 	seen []*http.Request
@@ -69,7 +69,7 @@ func TestClient_Subscription_FactOfTheAnswersTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The request was sent up to a second before the response, so the fact gets the earlier second.
+	// Stripe may have read the state up to a second before the response, so the fact has the earlier second.
 	subject := subjectOf(event)
 	facts, err := fetched.Facts(subject)
 	if err != nil || len(facts) != 1 {
@@ -103,7 +103,7 @@ func TestClient_ConnectedAccount_PassedOn(t *testing.T) {
 	}
 }
 
-// lineServer returns an invoice of n lines, ten with the invoice and the rest in pages.
+// lineServer returns an invoice of n lines: ten with the invoice and the rest in pages.
 func lineServer(t *testing.T, n int) (*server, *Client) {
 	t.Helper()
 	lines := make([]any, n)
@@ -140,7 +140,7 @@ func lineServer(t *testing.T, n int) (*server, *Client) {
 	})
 }
 
-// An object that is fetched late has the time of its last change, if it contains that time.
+// If an object is fetched late and contains the time of its last change, its facts have that time.
 func TestFetched_Facts_ObjectsOwnTime(t *testing.T) {
 	t.Parallel()
 	const own, told, fetched = occurred, occurred + 60, occurred + 9*86400
@@ -210,7 +210,8 @@ func TestClient_Invoice_AllLines(t *testing.T) {
 	}
 }
 
-// A subscription is fetched with all of its items, and a one-off session with its lines, which events never contain.
+// pawl fetches a subscription with all of its items, and a one-off session with its lines, which events never
+// contain.
 func TestClient_Lists_Whole(t *testing.T) {
 	t.Parallel()
 	items := make([]any, 12)
@@ -255,7 +256,7 @@ func TestClient_Lists_Whole(t *testing.T) {
 	}
 }
 
-// An event with only the first items of a subscription is read.
+// An event with only the first items of a subscription can be parsed.
 func TestRead_FirstItemsOnly_Partial(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
@@ -299,7 +300,7 @@ func TestClient_Failures_Classified(t *testing.T) {
 				}
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(tt.status)
-				_, _ = w.Write([]byte(tt.body)) // the client may have stopped reading
+				_, _ = w.Write([]byte(tt.body)) // the client may already have closed the connection
 			})
 			fetched, err := c.Object(t.Context(), "subscription", "sub_1", "")
 			class, after := effect.Classify(err)
@@ -317,7 +318,7 @@ func TestClient_Failures_Classified(t *testing.T) {
 	}
 }
 
-// If a key is rejected, the reason contains the fix.
+// If Stripe rejects a key, the reason describes the fix.
 func TestClient_KeyRefused_KeyNamed(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{http.StatusUnauthorized: "answered 401: the source's api_key is not valid", http.StatusForbidden: "answered 403: the source's api_key may not read this"} {

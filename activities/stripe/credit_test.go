@@ -20,7 +20,7 @@ func creditNoteEvent(t testing.TB, version, eventType string) document {
 	return eventOf(version, eventType, o)
 }
 
-// The entry of a credit note covers the part that is not a refund, and only received money.
+// The entry of a credit note covers only received money, without the part that is refunded.
 func TestRead_CreditNote_Amount(t *testing.T) {
 	t.Parallel()
 	refunds := func(amounts ...int) []any {
@@ -69,7 +69,8 @@ func TestRead_CreditNote_Void(t *testing.T) {
 	})
 }
 
-// Until 2024 a credit note for both a refund and the balance does not contain the two amounts.
+// Until 2024, if a credit note results in both a refund and a credit to the balance, it does not contain the two
+// amounts.
 func TestRead_CreditNote_UnknownPart_Review(t *testing.T) {
 	t.Parallel()
 	event := creditNoteEvent(t, before, "credit_note.created")

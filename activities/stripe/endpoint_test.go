@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The name of a release determines its shapes. Older versions and other names are untested.
+// The name of a release determines the shapes of its objects. Older versions and other release names are untested.
 func TestTested_ByRelease(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{

@@ -40,7 +40,7 @@ func TestClient_Events_OnePage(t *testing.T) {
 	if got := r.Form["types[]"]; len(got) != 2 || r.Header.Get("Stripe-Account") != "acct_9" {
 		t.Errorf("types %q of %q", got, r.Header.Get("Stripe-Account"))
 	}
-	// More types than one request can contain: all events are listed.
+	// If the query selects more types than one request can contain, the client lists all events.
 	if _, _, err := c.Events(t.Context(), EventsQuery{From: at(occurred), To: at(occurred), Types: make([]string, 21)}); err != nil {
 		t.Fatal(err)
 	}

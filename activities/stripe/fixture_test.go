@@ -13,7 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// The versions: the last before Stripe's change of shapes, the first after it, and the newest two releases.
+// The API versions of these tests: the last before Stripe's change of shapes, the first after it, and the newest two
+// releases.
 const (
 	before = "2023-10-16"
 	basil  = "2025-03-31.basil"
@@ -32,10 +33,10 @@ const (
 
 func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 
-var examples sync.Map // by path, because the tables below are long
+var examples sync.Map // objects by path, because the tables below are long
 
-// example returns Stripe's own example object of a version. Two versions use the example of dahlia: basil without the
-// fields that were added since, and endive, for which Stripe documents no change of an object that is read here.
+// example returns Stripe's own example object in a version. Two versions use the example of version dahlia: basil
+// without the fields that were added later, and endive, for which Stripe documents no change of a parsed object.
 func example(t testing.TB, version, name string) document {
 	t.Helper()
 	directory := version
@@ -63,7 +64,7 @@ func example(t testing.TB, version, name string) document {
 	return o
 }
 
-// eventOf wraps an object in the envelope of an event.
+// eventOf puts an object into the envelope of an event.
 func eventOf(version, eventType string, o document) document {
 	return document{
 		"id": "evt_1", "object": "event", "api_version": version, "created": occurred, "livemode": true, "type": eventType,
@@ -73,7 +74,8 @@ func eventOf(version, eventType string, o document) document {
 
 func objectOf(event document) document { return event["data"].(document)["object"].(document) }
 
-// lineOf returns the first line of an invoice's event, itemOf the first item of a subscription's event.
+// lineOf returns the first line in an event of an invoice; itemOf returns the first item in an event of a
+// subscription.
 func lineOf(event document) document {
 	return objectOf(event)["lines"].(document)["data"].([]any)[0].(document)
 }
@@ -82,7 +84,7 @@ func itemOf(event document) document {
 	return objectOf(event)["items"].(document)["data"].([]any)[0].(document)
 }
 
-// subscriptionEvent is an event about sub_1, with one item of two seats.
+// subscriptionEvent returns an event about sub_1, with one item of two seats.
 func subscriptionEvent(t testing.TB, version, eventType string) document {
 	t.Helper()
 	o := example(t, version, "subscription")
@@ -102,7 +104,7 @@ func subscriptionEvent(t testing.TB, version, eventType string) document {
 	return eventOf(version, eventType, o)
 }
 
-// invoiceEvent is an event about in_1, a paid invoice of sub_1 with one line of two seats.
+// invoiceEvent returns an event about in_1, a paid invoice of sub_1 with one line of two seats.
 func invoiceEvent(t testing.TB, version, eventType string) document {
 	t.Helper()
 	o := example(t, version, "invoice")
@@ -127,7 +129,7 @@ func set(o, values document) {
 	}
 }
 
-// The kinds of lines. 2023-10-16 distinguishes them by type and proration, and basil by parent.
+// The kinds of lines. Version 2023-10-16 distinguishes them by type and proration, and basil by parent.
 const (
 	recurring  = "recurring"
 	proration  = "proration"
@@ -135,7 +137,7 @@ const (
 	standalone = "invoice item of no subscription"
 )
 
-// sold is a line of an invoice, which document renders in the shape of a version.
+// sold is a line of an invoice, which document converts to the shape of a version.
 type sold struct {
 	kind, price string
 	amount      int
@@ -213,7 +215,7 @@ func subjectOf(event document) fact.Subject {
 	return s
 }
 
-// read returns the only fact of an event, except the links of a checkout session.
+// read returns the only fact of an event, except the facts that link a checkout session.
 func read(t testing.TB, event document) fact.Fact {
 	t.Helper()
 	facts, err := Read(encode(t, event), subjectOf(event))
@@ -226,7 +228,7 @@ func read(t testing.TB, event document) fact.Fact {
 	return facts[0]
 }
 
-// about completes the header of an expected fact.
+// about fills in the header of an expected fact.
 func about(kind fact.Kind, id, customer, eventType string, rank fact.Rank, data fact.Data) fact.Fact {
 	return fact.Fact{
 		Subject: fact.Subject{

@@ -178,7 +178,7 @@ func TestRead_Invoice_Fields(t *testing.T) {
 	}
 }
 
-// Since basil an invoice does not contain whether it was paid through Stripe.
+// Since API version basil, an invoice does not show whether it was paid through Stripe.
 func TestRead_Invoice_How(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -197,8 +197,8 @@ func TestRead_Invoice_How(t *testing.T) {
 	}
 }
 
-// Before basil an invoice contains its payment, so that a refund or a dispute finds the invoice without an event of the
-// charge.
+// Before basil, an invoice contains its payment, so pawl finds the invoice of a refund or a dispute without an event
+// of the charge.
 func TestRead_Invoice_TiesItsPayment(t *testing.T) {
 	t.Parallel()
 	event := invoiceEvent(t, before, "invoice.paid")
@@ -225,7 +225,7 @@ func TestRead_Invoice_TiesItsPayment(t *testing.T) {
 	}
 }
 
-// A credit is negative in the customer's balance: the amount that an invoice uses changes the balance towards 0.
+// In the customer's balance, a credit is negative: an amount that an invoice uses changes the balance towards 0.
 func TestRead_Invoice_Balance(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
@@ -266,7 +266,7 @@ func TestRead_Invoice_NoSubscription_SaidSo(t *testing.T) {
 	})
 }
 
-// A manual invoice with lines of several subscriptions has no subscription; its lines do.
+// A manual invoice with lines of several subscriptions has no subscription itself; its lines have subscriptions.
 func TestRead_Invoice_LinesOfTwoSubscriptions(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {
@@ -328,7 +328,7 @@ func TestRead_Invoice_Lines_Kinds(t *testing.T) {
 	}
 }
 
-// subscriptionDetails returns the place of the subscription's metadata in an invoice.
+// subscriptionDetails returns the part of an invoice that contains the subscription's metadata.
 func subscriptionDetails(event document, version string) document {
 	if version == before {
 		return objectOf(event)["subscription_details"].(document)

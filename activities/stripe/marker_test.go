@@ -8,10 +8,10 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// marker is an address in one field of a payload.
+// marker is an address that the tests put into a field of a payload.
 const marker = "marker-7f3a@personal.example"
 
-// keptAsSent lists the last parts of the paths of text that facts contain unchanged, with the reason.
+// keptAsSent lists, by the last element of the path, the texts that facts contain unchanged, with the reason.
 var keptAsSent = map[string]string{
 	"price":               "the ID of a price that was made as a plan is free text",
 	"price.id":            "as above",
@@ -28,7 +28,7 @@ var keptAsSent = map[string]string{
 	"object.number":       "the number of an invoice, which customers quote",
 }
 
-// places calls visit with each value of a document: its path, and a function that replaces it.
+// places calls visit with each value of a document: the path of the value, and a function that replaces it.
 func places(path string, v any, visit func(path string, is any, replace func(any))) {
 	switch v := v.(type) {
 	case document:
@@ -49,7 +49,7 @@ func places(path string, v any, visit func(path string, is any, replace func(any
 }
 
 // Facts and reasons are stored in Temporal's histories, in lists and in logs. The test replaces each field of each
-// event by an address, as text and within other types.
+// event by an address, as text and inside other types.
 func TestRead_MarkerInEachField_InNoReasonAndNoFact(t *testing.T) {
 	t.Parallel()
 	eachEvent(t, func(t *testing.T, _, _ string, event document) {
@@ -86,7 +86,7 @@ func kept(path string) bool {
 	return false
 }
 
-// A reason contains the field, and the type and the length of its value.
+// A reason contains the field, and the type and the length of its value, but not the value.
 func TestRead_WrongType_ReasonNamesTypeAndLength(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[any]string{

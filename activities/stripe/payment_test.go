@@ -50,7 +50,7 @@ func invoicePaymentEvent(t testing.TB, version, eventType string) document {
 	return eventOf(version, eventType, o)
 }
 
-// Since basil neither a charge nor a payment intent contains its invoice.
+// Since basil, neither a charge nor a payment intent contains its invoice.
 func invoiceIf(version string) string {
 	if version == before {
 		return "in_1"
@@ -59,7 +59,7 @@ func invoiceIf(version string) string {
 }
 
 // An authorisation is not cash, and its release is not a refund. After a partial capture, amount_refunded can include
-// the released part.
+// the part that was not captured.
 func TestRead_Charge_Captured(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -86,8 +86,8 @@ func TestRead_Charge_Captured(t *testing.T) {
 	}
 }
 
-// A capture can be days after the charge was created: only charge.captured contains its time, and the event of a refund
-// does not.
+// A capture can happen days after the charge was created: only charge.captured contains its time, and the event of a
+// refund does not.
 func TestRead_Charge_Time(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -118,7 +118,7 @@ func TestRead_PaymentIntent_Captured(t *testing.T) {
 		want             string
 	}{
 		{"requires_capture", 0, 0, "requires_capture"}, {"succeeded", 3000, 3000, "succeeded"}, {"requires_payment_method", 0, 4900, "requires_payment_method"},
-		{"requires_capture", 3000, 3000, "succeeded"}, // the first of several captures
+		{"requires_capture", 3000, 3000, "succeeded"}, // after the first of several captures
 	} {
 		event := paymentIntentEvent(t, before, "payment_intent.succeeded")
 		set(objectOf(event), document{"status": tt.status, "amount_received": tt.received})
@@ -146,8 +146,8 @@ func TestRead_Charge(t *testing.T) {
 	})
 }
 
-// Stripe's changelog of 2024-10-28.acacia: before, refund.* "were only sent for refunds without a corresponding
-// charge".
+// According to Stripe's changelog of 2024-10-28.acacia, events refund.* "were only sent for refunds without a
+// corresponding charge" before.
 func TestRead_Charge_Refunded_IsToldAloneBeforeAcacia(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{"2022-11-15": true, "2024-09-30.acacia": true, "2024-10-28.acacia": false, dahlia: false} {
@@ -159,8 +159,8 @@ func TestRead_Charge_Refunded_IsToldAloneBeforeAcacia(t *testing.T) {
 	}
 }
 
-// A charge contains its refunds before 2022-11-15, and if the endpoint expands them: several in one event, each with
-// its time of creation.
+// A charge contains its refunds before 2022-11-15, or if the endpoint expands them: one event then contains several
+// refunds, each with its time of creation.
 func TestRead_Charge_WithRefunds_TellsEach(t *testing.T) {
 	t.Parallel()
 	event := chargeEvent(t, before, "charge.refunded")
@@ -183,7 +183,7 @@ func TestRead_Charge_WithRefunds_TellsEach(t *testing.T) {
 	}
 }
 
-// The charges of one payment intent are one payment.
+// All charges of one payment intent form one payment.
 func TestRead_Charge_OfPaymentIntent_IsAboutIt(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {

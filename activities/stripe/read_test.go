@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// events returns one event about each object with facts.
+// events returns one event about each object that has facts.
 var events = map[string]func(t testing.TB, version string) document{
 	"subscription": func(t testing.TB, version string) document {
 		event := subscriptionEvent(t, version, "customer.subscription.updated")
@@ -40,7 +40,7 @@ var events = map[string]func(t testing.TB, version string) document{
 	},
 }
 
-// versionsOf returns the versions that have an object: 2023-10-16 has no invoice payments.
+// versionsOf returns the API versions in which an object exists: 2023-10-16 has no invoice payments.
 func versionsOf(name string) []string {
 	if name == "invoice_payment" {
 		return []string{basil, dahlia, endive}
@@ -48,7 +48,7 @@ func versionsOf(name string) []string {
 	return []string{before, basil, dahlia, endive}
 }
 
-// eachEvent runs a test for each object and version.
+// eachEvent runs a test for each object in each version.
 func eachEvent(t *testing.T, test func(t *testing.T, name, version string, event document)) {
 	t.Helper()
 	for name, event := range events {
@@ -98,7 +98,8 @@ func TestReadObject_SameDataAtTheSubjectsTime(t *testing.T) {
 	})
 }
 
-// A connected account controls its own metadata and lookup keys. Only the source maps it to an account of ours.
+// A connected account controls its own metadata and lookup keys. Only the configuration of the source maps it to an
+// account.
 func TestRead_ConnectedAccount_DecidesNothing(t *testing.T) {
 	t.Parallel()
 	eachEvent(t, func(t *testing.T, name, version string, event document) {
@@ -106,7 +107,7 @@ func TestRead_ConnectedAccount_DecidesNothing(t *testing.T) {
 		objectOf(event)["metadata"] = document{"account": "acme\x00", "plan": "enterprise\x00"}
 		s := subjectOf(event)
 		switch name {
-		case "customer": // it contains nothing else
+		case "customer": // a customer contains nothing else that facts use
 			if facts, err := Read(encode(t, event), s); len(facts) != 0 || err != nil {
 				t.Errorf("%v, %v", facts, err)
 			}
@@ -135,7 +136,7 @@ func TestRead_ConnectedAccount_DecidesNothing(t *testing.T) {
 	})
 }
 
-// Every text of an object is personal unless a fact is known to need it.
+// Every text in an object counts as personal data, unless a fact is known to need it.
 func TestRead_NothingPersonalInFacts(t *testing.T) {
 	t.Parallel()
 	needed := map[string]bool{}
@@ -318,7 +319,7 @@ func TestRead_Unreadable_ReviewNamesTheField(t *testing.T) {
 	}
 }
 
-// Events of a later release run if their shape is readable. Otherwise the reason names the likely cause.
+// Events of a later release run if the parser can read them. Otherwise the reason names the likely cause.
 func TestRead_UnknownVersion_ReadOrTheReason(t *testing.T) {
 	t.Parallel()
 	const unknown = "2027-03-31.fennel"
@@ -380,7 +381,7 @@ func FuzzRead(f *testing.F) {
 		kept := bytes.Clone(body)
 		s := fact.Subject{Provider: "stripe", Mode: "live", EventType: "invoice.paid"}
 		if strings.ToValidUTF8(eventType, "") == eventType && !strings.Contains(eventType, "\x00") {
-			s.EventType = eventType // the ingress has checked it
+			s.EventType = eventType // the ingress has already checked the type
 		}
 		if connected {
 			s.ProviderAccount = "acct_9"
@@ -428,7 +429,7 @@ func pointers(d fact.Data) (set int) {
 	return set
 }
 
-// storable fails if Postgres would reject the text.
+// storable fails the test if Postgres would reject the text.
 func storable(t *testing.T, s string) {
 	t.Helper()
 	if strings.Contains(s, "\x00") || !utf8.ValidString(s) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// manyCharges is an API with a customer with this number of charges, newest first. The oldest of each thousand is
-// refunded.
+// manyCharges is an API with a customer who has the given number of charges, newest first. The oldest charge of each
+// thousand is refunded.
 func manyCharges(t *testing.T, many int, denied string) (*server, *Client) {
 	return newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
@@ -42,8 +42,8 @@ func manyCharges(t *testing.T, many int, denied string) (*server, *Client) {
 	})
 }
 
-// A customer's charges are all read up to a thousand, and the warnings of the newest hundred are fetched. If there are
-// more, the result reports the limit.
+// pawl reads up to a thousand charges of a customer, and fetches the warnings of the newest hundred. If there are
+// more charges, the result reports the limit.
 func TestOfCustomer_ManyCharges_BoundIsSaid(t *testing.T) {
 	t.Parallel()
 	for many, want := range map[int][]string{
@@ -73,7 +73,7 @@ func TestOfCustomer_ManyCharges_BoundIsSaid(t *testing.T) {
 	}
 }
 
-// A list that the key may not read is reported by name, and requested once.
+// If the key may not read a list, the result names the list, and pawl requests it only once.
 func TestOfCustomer_ListDenied_LeftOut(t *testing.T) {
 	t.Parallel()
 	for list, says := range map[string]string{

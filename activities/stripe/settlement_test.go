@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// A payment is fetched with one request, by its kind. The result contains the amounts of its successful charges, with
-// the balance transaction if it exists.
+// A payment is fetched with one request; the kind of payment determines the request. The result contains the amounts
+// of its successful charges, with the balance transaction if it exists.
 func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 	t.Parallel()
 	const settled = `{"id": "txn_1", "object": "balance_transaction", "amount": 1250, "fee": 66, "net": 1184, "currency": "usd", "exchange_rate": 1.25}`
@@ -29,7 +29,7 @@ func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 			[]Moved{{700, "usd", nil}}},
 		"ch_10": {"/v1/charges/ch_10?expand[]=balance_transaction",
 			`{"id": "ch_10", "status": "succeeded", "amount": 700, "amount_captured": 700, "currency": "usd", "balance_transaction": "txn_1"}`,
-			[]Moved{{700, "usd", nil}}}, // not expanded, so it contains no amounts
+			[]Moved{{700, "usd", nil}}}, // not expanded, so the transaction contains no amounts
 		"re_1": {"/v1/refunds/re_1?expand[]=balance_transaction",
 			`{"id": "re_1", "status": "succeeded", "amount": 1000, "currency": "eur", "balance_transaction": {"id": "txn_2", "amount": -1250, "fee": 0, "net": -1250, "currency": "usd"}}`,
 			[]Moved{{1000, "eur", fold.Settled(-1250, 0, "usd")}}},
@@ -56,7 +56,7 @@ func TestCharged_OneRequest_WhatSucceeded(t *testing.T) {
 	}
 }
 
-// A missing permission of the key is distinguished from a temporary error.
+// pawl distinguishes a missing permission of the key from a temporary error.
 func TestCharged_Refused_Denied(t *testing.T) {
 	t.Parallel()
 	_, c := newServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })

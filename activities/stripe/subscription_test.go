@@ -36,7 +36,7 @@ func TestRead_Subscription_EveryVersion_SameFact(t *testing.T) {
 	}
 }
 
-// Each change is applied to the event and to the expected fact.
+// The test applies each change to the event and to the expected fact.
 func TestRead_Subscription_Fields(t *testing.T) {
 	t.Parallel()
 	field := func(name string, value any) func(document) { return func(e document) { objectOf(e)[name] = value } }
@@ -123,7 +123,8 @@ func TestRead_Subscription_Fields(t *testing.T) {
 	}
 }
 
-// An ended object is an end in its second, for any event that contains it: incomplete_expired is sent as updated.
+// If an object has ended, its fact sorts as the end within its second, whatever the event type is: incomplete_expired
+// is sent as updated.
 func TestRead_Subscription_Ended_RankOfAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"canceled", "incomplete_expired"} {
@@ -135,7 +136,7 @@ func TestRead_Subscription_Ended_RankOfAnEnd(t *testing.T) {
 	}
 }
 
-// previous_attributes contains the changed fields of nested objects, and complete arrays.
+// previous_attributes contains the changed fields of nested objects, but complete arrays.
 func TestRead_Subscription_Before(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -196,7 +197,7 @@ func TestRead_Subscription_BeforeUnknown_LeftOut(t *testing.T) {
 	}
 }
 
-// A quantity of 0 is kept; a metered item, and some lines of invoices, have no quantity.
+// A quantity of 0 is kept; a metered item and some invoice lines have no quantity.
 func TestRead_QuantityZero_IsNotAbsent(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, func(t *testing.T, version string) {

@@ -18,27 +18,28 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// The versions of Temporal's server and UI in `pawl dev`, in the benchmarks and in docker-compose.yml. A test compares
-// these places. 1.32.1 and 2.54.1 are the newest versions that build with Go 1.26.8.
+// The versions of Temporal's server and UI in `pawl dev`, in the benchmarks and in docker-compose.yml. A test
+// compares these versions with the other files. 1.32.1 and 2.54.1 are the newest versions that build with Go 1.26.8.
 const (
 	TemporalVersion   = "1.32.1"
 	TemporalUIVersion = "2.54.1"
 )
 
-// tool is a program that is found on PATH or built once per machine in its own module, so that Temporal's 460 modules
-// stay out of pawl's go.mod.
+// tool is a program that is found on PATH, or built once per machine in a separate Go module, so that Temporal's 460
+// modules stay out of pawl's go.mod.
 type tool struct {
 	// name is the program's name, title its name in progress messages and errors.
 	name, title string
-	// module contains the program, command is its directory there.
+	// module contains the program, and command is the program's directory in the module.
 	module, version, command string
-	// newer lists requirements ("module version") that exceed the requirements of module.
+	// newer lists requirements ("module version") that replace older requirements of module.
 	newer []string
-	// edits adapt module to newer. They are applied to a copy of the module.
+	// edits adapt the source of module to these newer requirements. They are applied to a copy of the module.
 	edits []edit
-	// onPath lets a program of that name on PATH replace the build. It is set only if the name is unambiguous.
+	// onPath allows a program of this name on PATH to be used instead of a build. It is set only if the name is
+	// unambiguous.
 	onPath bool
-	// instead is the program to install on a machine without go.
+	// instead names the program that a user without Go can install.
 	instead string
 }
 
@@ -69,7 +70,7 @@ var temporalCLI = tool{
 	instead: "Temporal's CLI (https://docs.temporal.io/cli)",
 }
 
-// The server and its schema tool, for a Temporal on Postgres. Their names are common, so PATH is not searched for them.
+// The server and its schema tool, for a Temporal on Postgres. Their names are common, so PATH is not searched.
 var (
 	temporalServer = tool{
 		name: "server", title: "Temporal server", module: "go.temporal.io/server", command: "cmd/server",
@@ -121,7 +122,7 @@ func (t tool) find(ctx context.Context, progress io.Writer) (string, error) {
 			return err
 		}
 		defer func() { _ = lock.Close() }()
-		if isFile(program) { // built while we waited
+		if isFile(program) { // another process has built it while this one waited
 			return nil
 		}
 		return t.install(ctx, goPath, dir, program)
@@ -137,7 +138,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// build names the directory of a build, because one version can be built in several ways.
+// build names the directory of a build, because one version can be built with different options.
 func (t tool) build() string {
 	name := t.version
 	for _, requirement := range t.newer {
@@ -188,8 +189,8 @@ func (t tool) edit(ctx context.Context, goPath, dir string) error {
 	return nil
 }
 
-// install builds into a directory beside program and renames, so that program is complete or missing. The caller holds
-// the lock of dir.
+// install builds into a directory beside program and then renames it, so that program is either complete or missing.
+// The caller holds the lock of dir.
 func (t tool) install(ctx context.Context, goPath, dir, program string) error {
 	work := filepath.Join(dir, "build")
 	// A killed build may have left the directory.
@@ -205,7 +206,7 @@ func (t tool) install(ctx context.Context, goPath, dir, program string) error {
 			return err
 		}
 	}
-	// -mod=mod adds the requirements of the module to that go.mod, including a newer go.
+	// -mod=mod adds the requirements of the module to that go.mod, including a newer Go version.
 	cmd := exec.CommandContext(ctx, goPath, "install", "-mod=mod", "-ldflags=-s -w", path.Join(t.module, t.command))
 	cmd.Dir = work
 	// Build for this machine, even if the environment sets another target for pawl.

@@ -12,9 +12,10 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 )
 
-// fakeGo puts a `go` on an otherwise empty PATH that "installs" a file, appends its arguments and its go.mod to a log,
-// and fails if script fails. `go mod download` returns a module with the lines that the build edits. The real build
-// takes minutes; the other tests of this package use it on a machine without a temporal.
+// fakeGo puts a script named `go` on an otherwise empty PATH. The script "installs" a file, appends its arguments and
+// its go.mod to a log, and fails if the parameter script fails. Its `go mod download` returns a module with the lines
+// that the build edits. The real build takes minutes. Other tests of this package use it on a machine without a
+// temporal program.
 func fakeGo(t *testing.T, script string) (log string) {
 	t.Helper()
 	bin, cache, module := t.TempDir(), t.TempDir(), t.TempDir()
@@ -65,7 +66,8 @@ func TestFindTemporal_BuiltOnceByMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With the driver in its own go.mod, a server can hang for ever after a request was cancelled at a bad moment.
+	// With the SQLite driver of its own go.mod, a server can hang forever after a request was cancelled at a bad
+	// moment.
 	want := "-buildvcs=false -mod=vendor|off|install -mod=mod -ldflags=-s -w github.com/temporalio/cli/cmd/temporal\n" +
 		"module build\n\ngo 1.25.0\n\nrequire github.com/temporalio/cli v1.5.1\n" +
 		"require go.temporal.io/server v1.32.1\nrequire github.com/temporalio/ui-server/v2 v2.54.1\n" +
@@ -78,7 +80,7 @@ func TestFindTemporal_BuiltOnceByMany(t *testing.T) {
 func TestFindTemporal_BuildFails_SaysWhyAndKeepsNothing(t *testing.T) {
 	fakeGo(t, `echo half > "$GOBIN/temporal"; echo "no such module" >&2; exit 1`)
 	var progress bytes.Buffer
-	for range 2 { // the second call must not find a partial result of the first
+	for range 2 { // the second call must not find a partial result
 		_, err := dev.FindTemporal(t.Context(), &progress)
 		if err == nil || !strings.Contains(err.Error(), "no such module") {
 			t.Errorf("FindTemporal() = %v; want go's message", err)

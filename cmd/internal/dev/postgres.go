@@ -20,12 +20,12 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// historyShards is the default of Temporal's Helm chart. A shard has one write in progress at a time, so with the
-// server's own default of 4 the benchmark would measure the locks of the shards.
+// historyShards is the default of Temporal's Helm chart. A shard executes one write at a time, so with the server's
+// own default of 4 shards the benchmark would measure the locks of the shards.
 const historyShards = 512
 
-// PostgresSettings are required for a Postgres below a Temporal server: each of its four services has a pool for its
-// store and one for visibility.
+// PostgresSettings are required for the Postgres of a Temporal server, because each of its four services has two
+// connection pools: for its store and for visibility.
 var PostgresSettings = map[string]string{"max_connections": "300"}
 
 // TemporalOnPostgresOptions configure a start. All fields must be set.
@@ -111,7 +111,8 @@ func (t *Temporal) runServer(ctx context.Context, path, dir string, database *ur
 		"HISTORY_MEMBERSHIP_PORT",
 		"MATCHING_GRPC_PORT", "MATCHING_MEMBERSHIP_PORT", "WORKER_GRPC_PORT", "WORKER_MEMBERSHIP_PORT",
 	}
-	ports, err := keeper.FreePorts(len(names)) // low ones, for the smallint of Temporal's table cluster_membership
+	// low ports, because the column for them in Temporal's table cluster_membership is a smallint
+	ports, err := keeper.FreePorts(len(names))
 	if err != nil {
 		return err
 	}

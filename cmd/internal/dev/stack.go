@@ -81,7 +81,8 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if err := keeper.Await(ctx, filepath.Join(s.Dir, "temporal")); err != nil {
 		return s, err
 	}
-	if _, err := s.content(template.DevParams{}); err != nil { // first: a start takes a while
+	// check the configuration first, because a start takes a while
+	if _, err := s.content(template.DevParams{}); err != nil {
 		return s, err
 	}
 	if err := o.checkPorts(); err != nil {
@@ -196,8 +197,8 @@ func (s *Stack) startTemporal(ctx context.Context) error {
 	return nil
 }
 
-// explain returns an error of one sentence if the state belongs to a newer pawl or, without the password, if the user's
-// own database cannot be reached.
+// explain returns an error of one sentence in two cases: the state belongs to a newer pawl, or the user's own
+// database cannot be reached. The error does not contain the password.
 func (s *Stack) explain(err error) error {
 	if newer, is := errors.AsType[*schema.NewerError](err); is && s.postgres != nil {
 		return fmt.Errorf("%s was made by another version of pawl: %w, or another --state", s.Dir, newer)
@@ -218,7 +219,7 @@ func (s *Stack) Configure() (file string, err error) {
 		if err := s.makeKeys(p.Name, p); err != nil {
 			return "", err
 		}
-		if p.Name == "stripe" { // it has flows, and its own part in the configuration
+		if p.Name == "stripe" { // Stripe's events have flows and a separate part of the configuration
 			continue
 		}
 		source := template.DevSource{Provider: p.Name, Options: p.Sample.Options}
@@ -230,7 +231,7 @@ func (s *Stack) Configure() (file string, err error) {
 	if err := s.makeKeys("destination", standardwebhooks.Provider); err != nil {
 		return "", err
 	}
-	day := "" // means 24 hours
+	day := "" // an empty value means 24 hours
 	if s.Day != 24*time.Hour {
 		day = output.ShortDuration(s.Day)
 	}
@@ -247,7 +248,7 @@ func (s *Stack) Configure() (file string, err error) {
 	}
 	files := map[string]string{
 		"database.url": s.dsn + "\n",
-		// The key has no mode: the simulated Stripe returns both modes, as the source accepts both.
+		// The key has no mode, so the simulated Stripe returns objects of both modes, and the source accepts both.
 		"secrets/stripe-api": "rk_dev\n",
 		"temporal.toml":      fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.Temporal.Addr()),
 		"pawl.yaml":          string(content),
@@ -268,7 +269,7 @@ func (s *Stack) endpoint() []json.RawMessage {
 		"livemode": false,
 	})
 	if err != nil {
-		panic("dev: " + err.Error()) // strings always encode
+		panic("dev: " + err.Error()) // encoding strings cannot fail
 	}
 	return []json.RawMessage{object}
 }
@@ -300,7 +301,7 @@ func (s *Stack) makeKeys(name string, provider webhook.Provider) error {
 	if err != nil {
 		return fmt.Errorf("make keys of %s: %w", name, err)
 	}
-	if keys.Pair() { // first: the public key is useless without it
+	if keys.Pair() { // write this key first, because the public key is useless without it
 		if err := os.WriteFile(file+".key", []byte(keys.Sign+"\n"), 0o600); err != nil {
 			return fmt.Errorf("write private key: %w", err)
 		}
@@ -311,7 +312,7 @@ func (s *Stack) makeKeys(name string, provider webhook.Provider) error {
 	return nil
 }
 
-// Watch ends the stack if Temporal ends by itself, because the other parts would only wait.
+// Watch ends the stack if Temporal ends unexpectedly, because the other parts could then only wait.
 func (s *Stack) Watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

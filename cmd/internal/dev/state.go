@@ -35,8 +35,8 @@ func stateDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// checkLayout reads the layout of the state directory, and marks a new directory. The mark is written first, so that a
-// dev that is killed afterwards recognizes its own directory.
+// checkLayout reads the layout of the state directory, and marks a new directory. The mark is written first, so that
+// dev recognizes its own directory even if it is killed immediately afterwards.
 func checkLayout(dir string) error {
 	file := filepath.Join(dir, "version")
 	held, err := os.ReadFile(file)

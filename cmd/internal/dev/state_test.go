@@ -13,12 +13,12 @@ import (
 
 func TestStateDir_EmptyOrOwn_Taken(t *testing.T) {
 	t.Parallel()
-	withLog := t.TempDir() // pawl dev --state DIR > DIR/dev.log
+	withLog := t.TempDir() // as `pawl dev --state DIR > DIR/dev.log` does
 	if err := os.WriteFile(filepath.Join(withLog, "dev.log"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, dir := range map[string]string{"empty": t.TempDir(), "not there": filepath.Join(t.TempDir(), "a", "b"), "with a log": withLog} {
-		for range 2 { // the second time it is a directory that pawl has marked as its own
+		for range 2 { // the second time, pawl has already marked the directory as its own
 			if got, err := stateDir(dir); err != nil || got != dir {
 				t.Errorf("%s: stateDir(%q) = %q, %v", name, dir, got, err)
 			}

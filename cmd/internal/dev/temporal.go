@@ -24,16 +24,16 @@ import (
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
 )
 
-// Times of a Temporal start: a previous server may take its whole grace to end, and a new one some seconds to create
-// its database.
+// Timeouts for a start of Temporal: a previous server may use its whole grace period to end, and a new one takes some
+// seconds to create its database.
 const (
 	temporalGrace   = 20 * time.Second
 	temporalStartup = 60 * time.Second
 )
 
-// visibilityWriters is how many records for lists and searches a server writes at once. With its default of 512, it
-// writes both records of each run. With few writers, most runs under load have ended when their turn comes and need
-// only one.
+// visibilityWriters is how many records for lists and searches a server writes at once. With the default of 512
+// writers, the server writes two records per run: at its start and at its end. With few writers, most runs under load
+// have ended before their record is written, so one record is enough.
 const visibilityWriters = 2
 
 // partitions is the number of partitions of a task queue. The server's default of four is for many matching hosts. Each
@@ -147,7 +147,7 @@ func (t *Temporal) run(ctx context.Context, path, dir string, opts TemporalOptio
 		return err
 	}
 	env := temporalEnv(os.Environ())
-	if opts.Sync == SyncNever { // a server for tests is not there for long enough to grow large
+	if opts.Sync == SyncNever { // a server for tests does not live long enough to become large
 		env = append(env, "GOGC=300")
 	}
 	err = t.start(ctx, keeper.Command{Path: path, Args: t.args(filepath.Join(dir, "temporal.db"), opts), Env: env,

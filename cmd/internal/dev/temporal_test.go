@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 )
 
-// parentEnv makes the test binary a program that starts Temporal in the directory it names, prints its address, and
-// waits to be killed.
+// parentEnv names a directory. If it is set, the test binary starts Temporal in this directory, prints its address,
+// and waits to be killed.
 const parentEnv = "PAWL_DEVSTACK_PARENT"
 
 func TestMain(m *testing.M) {
@@ -70,7 +70,7 @@ func dial(t *testing.T, server *dev.Temporal) client.Client {
 func TestStartTemporal_RestartFindsWorkflowsAndAttributes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { // the mode that earlier versions set
+	if err := os.Chmod(dir, 0o755); err != nil { // the file mode that earlier versions set
 		t.Fatal(err)
 	}
 	opts := dev.TemporalOptions{Dir: dir, SearchAttributes: map[string]string{"PawlProvider": "Keyword"}}
@@ -89,7 +89,7 @@ func TestStartTemporal_RestartFindsWorkflowsAndAttributes(t *testing.T) {
 	}
 	stop(t, first)
 
-	second := start(t, opts) // with the attribute registered already
+	second := start(t, opts) // this time with the attribute registered
 	c := dial(t, second)
 	got, err := c.DescribeWorkflowExecution(t.Context(), "kept", "")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestStartTemporal_ParentKilled_SuccessorStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same port: only possible when the old server has stopped.
+	// The same port is available only after the old server has stopped.
 	successor := start(t, dev.TemporalOptions{Dir: dir, Port: number})
 	if _, err := dial(t, successor).WorkflowService().GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{}); err != nil {
 		t.Error(err)
@@ -188,7 +188,7 @@ func TestCheckPort(t *testing.T) {
 	}
 }
 
-// The server chooses some ports by itself, and they may be in use when it listens.
+// The server chooses some ports itself, and another process may use them when the server listens.
 func TestStartTemporal_OwnPortTakenMeanwhile_TriedAgain(t *testing.T) {
 	path, err := dev.FindTemporal(t.Context(), os.Stderr)
 	if err != nil {
@@ -206,7 +206,7 @@ func TestStartTemporal_OwnPortTakenMeanwhile_TriedAgain(t *testing.T) {
 	}
 }
 
-// The first program called temporal on PATH is used, even if it is no server and exits with success.
+// The first program named temporal on PATH is used, even if it is not a server and exits with code 0.
 func TestStartTemporal_EndsAtOnceWithoutError_SaysSo(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "temporal"), []byte("#!/bin/sh\necho bye\n"), 0o755); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev"
 )
 
-// The UI serves pages of its own address. A page with another host name that resolves to this machine, and a form of
-// another site, are rejected.
+// The UI serves pages of its own address. The gate rejects a page with another host name that resolves to this
+// machine, and a form of another site.
 func TestTemporalUI_ForeignHostOrOrigin_Refused(t *testing.T) {
 	t.Parallel()
 	server := start(t, dev.TemporalOptions{Dir: t.TempDir()})
@@ -41,7 +41,7 @@ func TestTemporalUI_ForeignHostOrOrigin_Refused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		// Temporal's own response to a write without its CSRF token is 400 or 403 with another text.
+		// Temporal itself answers a write without its CSRF token with 400, or with 403 and another text.
 		refused := resp.StatusCode == http.StatusMisdirectedRequest || resp.StatusCode == http.StatusForbidden && resp.Header.Get("X-Frame-Options") == ""
 		if refused != c.refused {
 			t.Errorf("%s: %s, want refused by the gate %t", name, resp.Status, c.refused)

@@ -19,19 +19,19 @@ func (p Plan) interval() string {
 	return "month"
 }
 
-// Customer is a customer at Stripe who subscribes, pays, changes plans and so on. Each method makes the events that
-// Stripe would send: objects in their present state, constant IDs, and earlier values in previous_attributes. Amounts,
-// periods and prorations add up.
+// Customer is a customer at Stripe who subscribes, pays, changes plans and so on. Each method creates the events that
+// Stripe would send: objects in their current state, stable IDs, and earlier values in previous_attributes. The
+// amounts of invoices, periods and prorations match each other.
 type Customer struct {
 	emitter
 	day time.Duration
 	subscription
 	invoices []*invoice
-	later    []line // prorations for the next invoice
+	later    []line // prorations that the next invoice bills
 	refunds  int
 	refund   object
 	dispute  object
-	// atCheckout is set if only the session names the account.
+	// atCheckout is set if only the checkout session names the account.
 	atCheckout bool
 }
 
@@ -42,8 +42,8 @@ type subscription struct {
 	start, end time.Time // the current period
 }
 
-// NewCustomer returns a customer of p's account. day is the duration of a day. The IDs are derived from the account and
-// p.Seed, and count up: two customers with the same history have IDs in the same order.
+// NewCustomer returns a customer of p's account. day is the duration of a day. The IDs are derived from the account,
+// p.Seed and a counter, so two customers with the same history have IDs in the same order.
 func NewCustomer(p Params, day time.Duration) *Customer {
 	p.Provider.Name = stripe
 	return &Customer{day: day, emitter: emitter{params: p, token: hash(p.Account+" "+p.Seed, "customer", 14),

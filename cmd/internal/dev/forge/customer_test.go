@@ -18,7 +18,7 @@ var (
 	pro     = forge.Plan{Name: "pro", Price: "price_pro", Amount: 6000, Days: 30}
 )
 
-// happened returns the facts of a customer's events by event type, in both shapes.
+// happened returns the facts in a customer's events by event type, in both shapes of Stripe's API.
 func happened(t *testing.T, happens func(c *forge.Customer, on func(day int))) map[string][]map[string]fact.Fact {
 	t.Helper()
 	out := map[string][]map[string]fact.Fact{}
@@ -55,8 +55,8 @@ func facts(t *testing.T, c *forge.Customer) map[string]fact.Fact {
 	return found
 }
 
-// Half of a month is left: the upgrade costs half of the difference, and the renewal after a downgrade is reduced by as
-// much.
+// Half of the month is left: the upgrade costs half of the price difference, and the credit of a downgrade reduces
+// the renewal by the same amount.
 func TestCustomer_Change_Prorates(t *testing.T) {
 	t.Parallel()
 	for version, days := range happened(t, func(c *forge.Customer, on func(int)) {
@@ -84,7 +84,7 @@ func TestCustomer_Change_Prorates(t *testing.T) {
 		if _, billed := downgrade["invoice.paid"]; billed || downgrade["customer.subscription.updated"].Subscription.Items[0].Price != "price_starter" {
 			t.Errorf("%s: the downgrade is invoiced at once, or does not show: %v", version, downgrade)
 		}
-		// A third of 12000 is credited, and a third of 6000 is charged.
+		// The downgrade credits a third of 12000 and charges a third of 6000.
 		if got := renewal["invoice.paid"].Invoice; got.Paid != 6000-4000+2000 || len(got.Lines) != 3 || got.Remaining != 0 {
 			t.Errorf("%s: the renewal is %+v", version, got)
 		}
@@ -180,7 +180,7 @@ func TestCustomer_Trial_Dunning_End(t *testing.T) {
 	}
 }
 
-// For two customers with the same events, the IDs differ only by the token, which is in all of them.
+// If two customers have the same events, their IDs differ only by the token, which every ID contains.
 func TestCustomer_IDs_InOneOrder(t *testing.T) {
 	t.Parallel()
 	of := func(account string) (bodies []string) {

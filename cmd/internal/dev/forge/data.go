@@ -22,7 +22,7 @@ func (d data) Hash() string     { return hash(d.EventID, "hash", 16) }
 func (d data) Number() int64    { return number(d.Seed) }
 func (d data) Major() string    { return fmt.Sprintf("%d.%02d", d.Amount/100, d.Amount%100) }
 
-// Kind is the first part of a type such as issues.opened or orders/paid, Action the rest.
+// Kind is the first part of a type such as issues.opened or orders/paid, and Action is the rest.
 func (d data) Kind() string { return d.Type[:d.kindLength()] }
 
 func (d data) Action() string { return strings.TrimLeft(d.Type[d.kindLength():], "./") }
@@ -34,7 +34,7 @@ func (d data) kindLength() int {
 	return len(d.Type)
 }
 
-// Subject is the type of the event's object if it is in the middle of the event's type: billing.meter in Stripe's
+// Subject is the type of the event's object if the event's type contains it in the middle: billing.meter in Stripe's
 // v1.billing.meter.error_report_triggered, accountHolder in Adyen's balancePlatform.accountHolder.created.
 func (d data) Subject() string {
 	if i := strings.LastIndexByte(d.Action(), '.'); i >= 0 {

@@ -1,5 +1,5 @@
-// Package forge makes events in the providers' formats, so that any source can be tried without its provider: the
-// bodies by webhook.Provider.Sample, the signatures by webhook.Provider.Sign.
+// Package forge creates events in the providers' formats, so that a source can be tried without its provider.
+// [webhook.Provider].Sample defines the bodies, and [webhook.Provider].Sign the signatures.
 //
 // The bodies are short versions: the complete envelope, and the parts of the object that a billing system reads. They
 // depend only on [Params], so equal parameters give equal bytes. The Stripe types that flows read are in this package,
@@ -23,8 +23,8 @@ type Params struct {
 	Type    string
 	// APIVersion is Stripe's API version. It determines the fields of invoices and subscriptions.
 	APIVersion string
-	// Seed determines the invoice's ID and, without an Account, the IDs of customer and subscription: two events with
-	// one seed are about one purchase. Default: the event ID.
+	// Seed determines the invoice's ID and, if Account is empty, the IDs of customer and subscription. Two events
+	// with the same seed are about the same purchase. Default: the event ID.
 	Seed string
 	// Price is the ID of the price; default price_PLAN.
 	Price string
@@ -45,7 +45,7 @@ type Params struct {
 	At    time.Time
 }
 
-// The API versions on both sides of Stripe's change of shapes. Basil is the first of the new ones.
+// The API versions before and after Stripe's change of shapes. Basil is the first version with the new shapes.
 const (
 	Before = "2023-10-16"
 	Basil  = "2025-03-31.basil"

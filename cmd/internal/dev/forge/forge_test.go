@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 var at = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// The golden files show each Stripe body in both shapes, for review.
+// The golden files contain each Stripe body in both shapes, so that a reviewer can read them.
 func TestNew_Stripe_Golden(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{forge.Before, forge.Basil} {
@@ -74,7 +74,8 @@ func TestNew_Stripe_ReadIntoFacts(t *testing.T) {
 				t.Errorf("%s %s: %v", version, typ, err)
 				continue
 			}
-			ties := version == forge.Before && strings.HasPrefix(typ, "invoice.") // an invoice contains its payment
+			// an invoice of the old shape contains its payment
+			ties := version == forge.Before && strings.HasPrefix(typ, "invoice.")
 			if len(facts) == 0 || len(facts) > 1 && !strings.HasPrefix(typ, "checkout.") && !ties || !slices.Contains([]any{dig(t, e.Body, "data.object.id"), dig(t, e.Body, "data.object.payment_intent"), dig(t, e.Body, "data.object.payment.payment_intent")}, any(facts[0].Object)) {
 				t.Errorf("%s %s: facts %v, want one about its object, or the payment intent of it", version, typ, facts)
 			}
@@ -82,7 +83,7 @@ func TestNew_Stripe_ReadIntoFacts(t *testing.T) {
 	}
 }
 
-// dig reads a path of keys; a missing key is nil.
+// dig returns the value at a path of keys, or nil if a key is missing.
 func dig(t *testing.T, body []byte, path string) any {
 	t.Helper()
 	var v any
@@ -166,7 +167,7 @@ func TestNew_Shopify_NamesAShop(t *testing.T) {
 	}
 }
 
-// Paddle's own library reads the lists of a transaction without a check, and fails if they are missing.
+// Paddle's own library fails if the lists of a transaction are missing.
 func TestNew_Paddle_HasTheListsOfATransaction(t *testing.T) {
 	t.Parallel()
 	e, err := forge.New(forge.Params{Provider: hmac.Paddle, At: at}, "")

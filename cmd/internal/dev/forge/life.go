@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Subscribe buys seats of a plan. The first invoice is paid at once; during a trial its amount is 0.
+// Subscribe buys seats of a plan. The customer pays the first invoice at once; during a trial its amount is 0.
 func (c *Customer) Subscribe(plan Plan, seats int64, trial int) {
 	c.begin(plan, seats)
 	if trial > 0 {
@@ -17,8 +17,9 @@ func (c *Customer) Subscribe(plan Plan, seats int64, trial int) {
 	c.pay(c.open())
 }
 
-// SubscribeAtCheckout buys seats of a plan at the Checkout. Only its session names the account. The session comes last:
-// it is complete after the first invoice is paid and the subscription is active.
+// SubscribeAtCheckout buys seats of a plan at the Checkout. Only the checkout session names the account. The
+// session's event comes last, because the session completes after the first invoice is paid and the subscription is
+// active.
 func (c *Customer) SubscribeAtCheckout(plan Plan, seats int64) {
 	c.atCheckout = true
 	c.begin(plan, seats)
@@ -96,7 +97,7 @@ func (c *Customer) RenewInVain() {
 	c.update()
 }
 
-// RetryInVain makes the payment of the open invoice fail again.
+// RetryInVain makes another payment attempt for the open invoice, which fails.
 func (c *Customer) RetryInVain() { c.fail(c.newest()) }
 
 // Pay pays the open invoice.
@@ -132,7 +133,7 @@ func (c *Customer) Change(plan Plan, seats int64) {
 	c.update()
 }
 
-// settle invoices lines at once, pays them, and emits the present subscription.
+// settle invoices lines at once, pays them, and emits the subscription in its current state.
 func (c *Customer) settle(lines ...line) {
 	i := c.invoice("subscription_update")
 	c.update()
@@ -198,7 +199,7 @@ func (c *Customer) RefundFails() {
 }
 
 // chargesAlone reports whether the API version announces refunds only by events of the charge. Failed refunds have
-// their own event also in these API versions.
+// their own event in these API versions, too.
 func (c *Customer) chargesAlone() bool {
 	return c.params.APIVersion != "" && c.params.APIVersion < "2024-10-28"
 }
@@ -240,7 +241,7 @@ func (c *Customer) LoseDispute() {
 func (c *Customer) BuyOnce(plan Plan) {
 	p := c.params
 	p.Once, p.Plan, p.Price, p.Amount = true, plan.Name, plan.Price, plan.Amount
-	c.newInvoice() // for the payment's IDs
+	c.newInvoice() // only to get the payment's IDs
 	seed := c.newest().seed
 	session := c.makeOf(p, "checkout.session.completed", seed)
 	charge := c.make("charge.succeeded", seed)

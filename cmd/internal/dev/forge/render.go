@@ -13,7 +13,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// New makes the event of p. source, if not empty, is the text of a template that replaces the provider's own.
+// New makes the event of p. If source is not empty, it is the text of a template that replaces the provider's
+// template.
 func New(p Params, source string) (Event, error) {
 	p = p.WithDefaults()
 	if snapshot := strings.TrimPrefix(p.Type, "v1."); p.thin() && source == "" && stripeTypes[snapshot].object != "" {

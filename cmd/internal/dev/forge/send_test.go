@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// A registered URL may have a query; if the scheme signs the URL, the receiver verifies the received query.
+// A registered URL may have a query. If the scheme signs the URL, the receiver verifies the query that it received.
 func TestRequest_RegisteredQuery_IsSent(t *testing.T) {
 	t.Parallel()
 	const registered = "https://shop.example/in?tenant=a&note=It%27s"
@@ -53,7 +53,7 @@ func TestRequest_TwilioJSON_IsEventStreams(t *testing.T) {
 	}
 }
 
-// received returns the request that the receiver of e gets, under its registered URL.
+// received returns the request that the receiver of e gets at its registered URL.
 func received(t *testing.T, target forge.Target, e forge.Event) *webhook.Request {
 	t.Helper()
 	req, err := target.Request(t.Context(), e, at)

@@ -17,8 +17,8 @@ import (
 const mostAtOnce = 100
 
 // Tell sends the events to the simulated Stripe API at this URL before they are delivered. From then on, the API
-// returns the events and their objects. A thin event is sent with its snapshot event. Tell omits events of other
-// providers.
+// returns the events and their objects. A thin event is recorded together with its snapshot event. Tell ignores
+// events of other providers.
 func Tell(ctx context.Context, api string, events []Event) error {
 	var told []json.RawMessage
 	for _, e := range events {
@@ -42,8 +42,8 @@ func Tell(ctx context.Context, api string, events []Event) error {
 	return nil
 }
 
-// Fault configures a fault in the sandbox of the simulated Stripe API at this URL. `GET /_faults` lists the possible
-// faults.
+// Fault configures a fault of the sandbox with the simulated Stripe API at this URL. `GET /_faults` lists the
+// possible faults.
 func Fault(ctx context.Context, api string, fault map[string]any) error {
 	sandbox, found := strings.CutSuffix(strings.TrimRight(api, "/"), "/stripe")
 	if !found {

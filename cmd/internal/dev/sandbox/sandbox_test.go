@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 )
 
-// line is a line of a journal.
+// line is the parsed form of a journal line.
 type line struct {
 	At      time.Time `json:"received_at"`
 	Key     string
@@ -84,17 +84,17 @@ func journal(t *testing.T, dir, service string) []line {
 	return lines
 }
 
-// client does not reuse connections, because net/http repeats a request with an Idempotency-Key by itself if a reused
+// client does not reuse connections, because net/http repeats a request with an Idempotency-Key if a reused
 // connection is closed.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// call sends a request with header pairs and returns the response, or the transport's error.
+// call sends a request with pairs of headers and returns the response, or the error of the transport.
 func call(t *testing.T, method, url, body string, headers ...string) (status int, header http.Header, answer string, err error) {
 	t.Helper()
 	return callContext(t.Context(), method, url, body, headers...)
 }
 
-// callContext may be called outside of the test's goroutine.
+// callContext may be called from other goroutines than the test's.
 func callContext(ctx context.Context, method, url, body string, headers ...string) (status int, header http.Header, answer string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -205,7 +205,7 @@ func TestWorkspaces_State(t *testing.T) {
 	for _, step := range []struct{ key, body, state string }{
 		{"k1", `{"plan":"pro"}`, `{"plan":"pro"}`},
 		{"k2", `{"plan":"max"}`, `{"plan":"max"}`},
-		{"k1", `{"plan":"pro"}`, `{"plan":"max"}`}, // a stored response, so it changes nothing
+		{"k1", `{"plan":"pro"}`, `{"plan":"max"}`}, // the response is the stored one, so the request changes nothing
 	} {
 		status, _, _, err := put(t, s, "acct_1", step.key, step.body)
 		want(t, status, err, http.StatusOK)
@@ -215,7 +215,7 @@ func TestWorkspaces_State(t *testing.T) {
 	}
 }
 
-// putTarget sends a version of an account's target like pawl, and returns the status.
+// putTarget sends a version of an account's target as pawl does, and returns the status.
 func putTarget(t *testing.T, s *sandbox.Sandbox, mode string, version int) int {
 	t.Helper()
 	body := fmt.Sprintf(`{"account":"acme","mode":%q,"plan":"v%d","version":%d}`, mode, version, version)
@@ -239,7 +239,7 @@ func plan(t *testing.T, s *sandbox.Sandbox, mode string) string {
 	return held.Body.Plan
 }
 
-// An older target that arrives late is accepted, and changes nothing; each mode has its own workspace.
+// An older target that arrives late is accepted but changes nothing; each mode has its own workspace.
 func TestWorkspaces_OlderVersion_KeptAndNotApplied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -282,7 +282,7 @@ func TestWorkspaces_HeadersDifferFromTheBody_Refused(t *testing.T) {
 	}
 }
 
-// An API without versions applies the last request; alignment exists for such APIs.
+// An API without versions applies the last request. pawl's alignment of workspaces exists for such APIs.
 func TestFaults_IgnoreVersion_OlderTargetApplied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -423,7 +423,7 @@ func TestEvents_BothModes_IDIsRemembered(t *testing.T) {
 	}
 }
 
-// Providers send any JSON, and forms; the journal contains all of it.
+// Providers send any JSON, and also forms; the journal contains all of it.
 func TestRelayed_AnyBody_IDIsRemembered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -442,8 +442,8 @@ func TestRelayed_AnyBody_IDIsRemembered(t *testing.T) {
 	}
 }
 
-// The journal contains the line of a request when its response arrives. Of many requests with one key exactly one is
-// marked as first, and it is the first line of that key.
+// When the response to a request arrives, the journal already contains its line. If many requests have the same key,
+// exactly one is marked as first, and it is the first line with this key.
 func TestJournal_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -523,7 +523,7 @@ func TestClose_ContextEnds_AddressIsFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := s.Close(); err != nil { // waits for the close that ctx began
+	if err := s.Close(); err != nil { // waits for the shutdown that the end of ctx started
 		t.Errorf("Close() = %v", err)
 	}
 	if _, _, _, err := call(t, http.MethodGet, s.URL()+"/", ""); err == nil {
@@ -549,8 +549,8 @@ func TestPage_IsEscapedAndHasNoScript(t *testing.T) {
 func TestFaults_HTTP(t *testing.T) {
 	t.Parallel()
 	type outcome struct {
-		status   int // 0: the connection was closed
-		accepted int // lines in the journal afterwards
+		status   int // 0 means that the server closed the connection
+		accepted int // the number of journal lines afterwards
 	}
 	for name, tc := range map[string]struct {
 		fault   string
@@ -679,7 +679,7 @@ func TestFaults_Invalid_SaysWhat(t *testing.T) {
 	}
 }
 
-// The callback is called for every accepted request, including repeated ones, and for no rejected request.
+// The callback is called for every accepted request, including repetitions, and for no rejected request.
 func TestAccepted_TellsOfEachRequest(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -715,7 +715,7 @@ func TestAccepted_TellsOfEachRequest(t *testing.T) {
 func TestStart_DirOpenToOthers_Closed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { // the mode that earlier versions set
+	if err := os.Chmod(dir, 0o755); err != nil { // the file mode that earlier versions set
 		t.Fatal(err)
 	}
 	s, err := sandbox.Start(t.Context(), sandbox.Config{Dir: dir})

@@ -18,7 +18,7 @@ const message = "From: billing@example.com\r\nTo: a@example.com\r\n" +
 	"Subject: =?utf-8?q?Re=C3=A7u?=\r\nMessage-ID: <receipt.1@example.com>\r\nX-Pawl-Account: =?UTF-8?q?acct=5F=C3=BC?=\r\n" +
 	"\r\nThank you. This text is longer than what a sandbox reads before it drops the line.\r\n"
 
-// send delivers message over one connection, with a timeout for the response to its final dot.
+// send delivers a message on one connection, with a timeout for the response to the final dot.
 func send(t *testing.T, s *sandbox.Sandbox, timeout time.Duration) error {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.SMTPAddr())
@@ -59,8 +59,8 @@ func TestFaults_Email(t *testing.T) {
 	const dropped = -1
 	for name, tc := range map[string]struct {
 		fault    string
-		code     int // of the first attempt: 0 for success
-		accepted int // lines after the first attempt
+		code     int // of the first attempt; 0 means success
+		accepted int // the number of journal lines after the first attempt
 	}{
 		"4xx at MAIL":           {`{"service":"email","status":421,"smtp":"mail"}`, 421, 0},
 		"4xx at RCPT":           {`{"service":"email","status":450,"smtp":"rcpt"}`, 450, 0},
@@ -102,7 +102,8 @@ func TestFaults_Email(t *testing.T) {
 	}
 }
 
-// The client's timeout expires after the final dot: the e-mail is accepted, and the client cannot detect that.
+// The client's timeout expires after the final dot. The server has accepted the e-mail, but the client cannot know
+// that.
 func TestFaults_Email_NoAnswerToTheFinalDot(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]string{

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/stripe"
 )
 
-// happened is the time of the events: Stripe lists events of the last 30 days.
+// happened is the time of the events. It is recent, because Stripe lists events of the last 30 days.
 var happened = time.Now().Add(-time.Hour).Truncate(time.Second)
 
 func tell(t *testing.T, s *sandbox.Sandbox, params ...forge.Params) []forge.Event {
@@ -37,7 +37,7 @@ func tell(t *testing.T, s *sandbox.Sandbox, params ...forge.Params) []forge.Even
 	return events
 }
 
-// ask sends a request to Stripe's API in a version with all objects.
+// ask sends a request to the simulated Stripe API, in a version with all objects.
 func ask(t *testing.T, s *sandbox.Sandbox, path string, headers ...string) (status int, header http.Header, answer map[string]any) {
 	t.Helper()
 	headers = append([]string{"Authorization", "Bearer rk_test_1", "Stripe-Version", forge.Basil}, headers...)
@@ -51,7 +51,7 @@ func ask(t *testing.T, s *sandbox.Sandbox, path string, headers ...string) (stat
 	return status, header, answer
 }
 
-// listed returns the IDs of a list, and whether there are more.
+// listed returns the IDs in a list, and whether more objects follow.
 func listed(t *testing.T, s *sandbox.Sandbox, path string, headers ...string) (ids []string, more bool) {
 	t.Helper()
 	status, _, answer := ask(t, s, path, headers...)
@@ -66,7 +66,7 @@ func listed(t *testing.T, s *sandbox.Sandbox, path string, headers ...string) (i
 	return ids, answer["has_more"].(bool)
 }
 
-// code returns the code in an error of Stripe's shape.
+// code returns the error code in an error that has the shape of Stripe's errors.
 func code(answer map[string]any) any {
 	said, _ := answer["error"].(map[string]any)
 	return said["code"]
@@ -94,7 +94,7 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 		return ids[0]
 	}
 	id := sub(s, "pro")
-	// An older event that is added later does not hide newer ones; an event that is added twice is stored once.
+	// An older event that is added later does not hide newer events, and an event that is added twice is stored once.
 	late, err := forge.New(forge.Params{Provider: stripe.Provider, Type: "customer.subscription.updated", Account: "acme", Plan: "enterprise", At: happened.Add(-time.Hour)}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestStripe_ObjectsAreAsTheLastEventShowsThem(t *testing.T) {
 	}
 }
 
-// Events are listed newest first, whether they were delivered or not: by type, by time, and for 30 days.
+// Events are listed newest first, whether or not they were delivered: by type, by time, and for 30 days.
 func TestStripe_Events_ListedFor30Days(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -299,8 +299,8 @@ func TestStripe_Faults(t *testing.T) {
 	}
 }
 
-// The responses of the simulated Stripe contain only fields in Stripe's own description, with the types of its own
-// examples. These are of a newer version than the events.
+// The responses of the simulated Stripe contain only fields that Stripe's own API description contains, with the
+// types of Stripe's examples. The description and the examples have a newer version than the events.
 func TestStripe_Shapes_AreStripes(t *testing.T) {
 	t.Parallel()
 	var fixtures struct{ Resources map[string]map[string]any }
@@ -354,7 +354,7 @@ func TestStripe_Shapes_AreStripes(t *testing.T) {
 	}
 }
 
-// compare checks an object against an example and the schema of its kind.
+// compare checks an object against Stripe's example and the schema of its kind.
 func compare(t *testing.T, kind string, got, example, properties map[string]any) {
 	t.Helper()
 	for field, value := range got {
@@ -367,8 +367,8 @@ func compare(t *testing.T, kind string, got, example, properties map[string]any)
 	}
 }
 
-// An object is returned in the shape of the current versions, for any version of its event: with all their fields, and
-// without fields that they have removed. An invoice payment connects a payment and its invoice.
+// The API returns an object in the shape of the current versions, whatever the version of its event is: with all
+// fields of these versions, and without removed fields. An invoice payment links a payment to its invoice.
 func TestStripe_ToldInAnyVersion_ShapeOfBasil(t *testing.T) {
 	t.Parallel()
 	shape := map[string][]string{

@@ -173,7 +173,7 @@ func (o stripeObject) shown() any {
 func with(object, name string, value any) string {
 	changed, err := sjson.Set(object, name, value)
 	if err != nil {
-		panic("sandbox: " + err.Error()) // readEvent has read it
+		panic("sandbox: " + err.Error()) // readEvent has already parsed it
 	}
 	return changed
 }
@@ -216,10 +216,11 @@ func (w *stripeWorld) learn(e stripeEvent) {
 	if intent, invoice := tied(shown); intent != "" && invoice != "" && shown.text("object") != "invoice_payment" {
 		w.add(scope, stripeObject{json: invoicePayment(shown, intent, invoice), at: e.created})
 	}
-	for _, refund := range gjson.Get(e.object, "refunds.data").Array() { // only charges carry any
+	for _, refund := range gjson.Get(e.object, "refunds.data").Array() { // only charges contain refunds
 		w.add(scope, stripeObject{json: refund.Raw, at: e.created})
 	}
-	// A customer can be fetched without an event about it. Any event replaces this version, because its time is 0.
+	// A customer can be fetched without an event about it. Any event of the customer replaces this version, because
+	// its time is 0.
 	if customer := shown.text("customer"); customer != "" && len(w.objects[scope]["customer"][customer]) == 0 {
 		implied := `{"object":"customer","metadata":{},"email":null,"name":null,"currency":null,"delinquent":false}`
 		for name, value := range map[string]any{"id": customer, "created": e.created, "livemode": e.live} {

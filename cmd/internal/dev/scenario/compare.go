@@ -117,7 +117,7 @@ type end struct {
 	repeated []string
 }
 
-// read reads the final state of l with the names of as.
+// read reads the final state of l, with its names replaced by the names of as.
 func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, error) {
 	e := &end{lines: map[string]int{}}
 	same, err := names(ctx, db, l, as)
@@ -147,8 +147,8 @@ func read(ctx context.Context, db *pgxpool.Pool, l, as Laid, dir string) (*end, 
 }
 
 // endSQL identifies a published event by its object, because either of two events may publish it. It leaves out a
-// suspended workspace, because the order of events decides whether there was one. It has the reason of each parked
-// event and not the event itself.
+// suspended workspace, because the order of events decides whether there was one. For a parked event, it contains the
+// reason and not the event.
 const endSQL = `
 select distinct 'effects', e.key || ' ' || e.state
   from receipts r join effects e on e.receipt_id = r.id
@@ -199,8 +199,8 @@ type line struct {
 	Body       json.RawMessage `json:"body"`
 }
 
-// journals reads the lines of the account from the journals. An effect with two first records is a fault, and so is a
-// second email.
+// journals reads the lines of the account from the journals. Two first records of one effect are an error, and so are
+// two identical e-mails.
 func (e *end) journals(l Laid, dir string, same *strings.Replacer) error {
 	for _, service := range []string{"finance", "email", "workspaces"} {
 		lines, err := journal(dir, service, l.Account)
@@ -236,7 +236,7 @@ func journal(dir, service, account string) (lines []line, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the sandbox's journal: %w", err)
 	}
-	// An incomplete last line is being written for another account.
+	// The last line may be incomplete, because the sandbox may be writing it for another account.
 	for text := range bytes.Lines(content[:bytes.LastIndexByte(content, '\n')+1]) {
 		var at line
 		if err := json.Unmarshal(text, &at); err != nil {

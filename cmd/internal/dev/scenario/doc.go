@@ -1,5 +1,5 @@
-// Package scenario simulates the lives of customers against a running pawl. A scenario lists the changes at Stripe by
-// day; the package shows the reaction of pawl after each step.
+// Package scenario simulates the history of customers in a running pawl. A scenario lists changes at Stripe by day.
+// After each step, the package reports how pawl reacted.
 //
 // A [Scenario] is data. [Plan.Lay] gives each step a time and creates its events with a [forge.Customer]. [Player.Play]
 // delivers the events in order, waits until pawl has finished, and reports the access of the account and the effects.

@@ -25,22 +25,22 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	schematest.AtOnce(32) // all of them
+	schematest.AtOnce(32) // run all tests at once
 	schematest.Main(m)
 }
 
 const secret = "whsec_0123456789abcdef0123456789abcdef"
 
-// day is the length of a day in these tests.
+// day is the real duration of a simulated day in these tests.
 const day = 2 * time.Second
 
-// rig is a complete pawl, as `pawl dev --day 2s` runs it.
+// rig is a complete pawl with the same components as `pawl dev --day 2s`.
 type rig struct {
 	player scenario.Player
 	shop   scenario.Shop
 	pool   *pgxpool.Pool
 	cfg    *config.Config
-	// journals is the sandbox's directory.
+	// journals is the directory of the sandbox.
 	journals string
 }
 
@@ -68,7 +68,8 @@ func newRig(t *testing.T) *rig {
 		"temporal.toml":  fmt.Sprintf("[profile.default]\naddress = %q\nnamespace = \"default\"\n", temporal.Addr()),
 		"secrets/stripe": secret, "secrets/stripe-api": "rk_dev",
 		"pawl.yaml": string(template.Dev(template.DevParams{
-			Day: day.String(), Ingress: listen, Console: "127.0.0.1:1", Ops: "127.0.0.1:2", WorkerOps: "127.0.0.1:0", // nothing listens on these
+			// no process listens on these addresses
+			Day: day.String(), Ingress: listen, Console: "127.0.0.1:1", Ops: "127.0.0.1:2", WorkerOps: "127.0.0.1:0",
 			WorkspacesURL: world.URL(), FinanceURL: world.URL(), SMTP: world.SMTPAddr(), EventsURL: world.URL() + "/events", StripeAPI: world.URL() + "/stripe",
 		})),
 	} {
@@ -85,7 +86,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Policy.AccountFrom = "named" // the default, except in `pawl dev` without options
+	cfg.Policy.AccountFrom = "named" // the default of pawl; `pawl dev` without options uses another value
 	node, err := process.New(ctx, cfg, providers, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() {
 		stop()
-		_ = world.Close() // ends requests in progress
+		_ = world.Close() // aborts requests in progress
 		running.Wait()
 		node.Close()
 		end, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -123,12 +124,13 @@ func newRig(t *testing.T) *rig {
 		shop: shop, pool: node.Pool, cfg: cfg, journals: filepath.Join(dir, "sandbox"),
 		player: scenario.Player{
 			Target: forge.Target{URL: "http://" + listen + "/hooks/stripe", Secret: secret, Sign: stripe.Provider.Sign},
-			API:    world.URL() + "/stripe", Pool: node.Pool, Patience: 3 * time.Minute, // a lost start or task of a busy Temporal takes a minute
+			// if Temporal is busy, a lost start or task takes a minute
+			API: world.URL() + "/stripe", Pool: node.Pool, Patience: 3 * time.Minute,
 		},
 	}
 }
 
-// lay sets the times of a story, starting now, for an account of this name.
+// lay sets the times of a scenario that starts now, for an account with this name.
 func (r *rig) lay(t *testing.T, s scenario.Scenario, account, version string, now time.Time) scenario.Laid {
 	t.Helper()
 	l, err := s.Lay(forge.Params{Account: account, APIVersion: version, Seed: "test"}, r.shop, now, day)

@@ -20,19 +20,19 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// ahead is the delay of the stories' start, so that all of them have played their past by then.
+// ahead is the delay before the scenarios start, so that all of them have finished their past steps by then.
 const ahead = 8 * time.Second
 
-// Every story has the results of the billing model, step by step; and the same final result when it is delivered badly,
-// with two seeds.
+// Every scenario has the results that the billing model requires, step by step. If its events are delivered with
+// faults, with two seeds, the final result is the same.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	anotherEnd(t, r) // first and alone, which also warms up all components
+	anotherEnd(t, r) // runs first and alone, which also warms up all components
 	seeds := [2]uint64{16, schematest.Seed(t, 17)}
 	now := time.Now().Add(ahead)
 	t.Run("all", func(t *testing.T) { playAll(t, r, seeds, now) })
-	// The rows after all stories equal the fold of their facts.
+	// After all scenarios, the stored rows equal the rows that are recomputed from the facts.
 	differences, err := rebuild.Check(t.Context(), connect(t, r.pool), rebuild.Request{Rules: process.BillingPolicy(r.cfg)}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -92,16 +92,16 @@ func playAll(t *testing.T, r *rig, seeds [2]uint64, now time.Time) {
 	}
 }
 
-// toldApartSQL is true for an e-mail that was not sent because of another e-mail about the same invoice within
-// policy.dunning_min_interval before.
+// toldApartSQL is true for an e-mail that was skipped because another e-mail about the same invoice was sent within
+// policy.dunning_min_interval before it.
 const toldApartSQL = `
 select exists (select from effects l join effects told on split_part(told.key, ':', 4) = split_part(l.key, ':', 4)
     and told.kind in ('action-required-notice', 'dunning-notice') and told.state = 'done' and told.done_at between l.done_at - $2::interval and l.done_at
  where l.key = $1 and l.state = 'skipped' and l.error like '%policy.dunning_min_interval%')`
 
-// leaveOut counts e-mails as sent that were omitted within policy.dunning_min_interval of another one. A day is two seconds here: on a
-// busy machine an e-mail may be that late, and the next one is too soon after it. Without delays both are sent, as in
-// the stories.
+// leaveOut counts e-mails as sent if they were skipped within policy.dunning_min_interval of another e-mail. A
+// simulated day takes two seconds here. On a busy machine an e-mail may be that late, and the next e-mail is then too
+// early. Without delays both e-mails are sent, as the scenarios expect.
 func (r *rig) leaveOut(t *testing.T, moments []scenario.Moment) {
 	t.Helper()
 	for _, m := range moments {
@@ -120,16 +120,17 @@ func (r *rig) leaveOut(t *testing.T, moments []scenario.Moment) {
 	}
 }
 
-// hold compares the moments of a story with the expected ones. If the machine was too slow for the story's clock, only
-// the end is compared.
+// hold compares the results of a scenario with the expected ones. If the machine was too slow for the clock of the
+// scenario, it compares only the final result.
 func hold(t *testing.T, s scenario.Scenario, moments []scenario.Moment) {
 	t.Helper()
 	want := stories[s.Name]
-	byClock := s.Lasts(day) > 0 || s.Name == "cancelled-paid-late" // a reminder is due a day after its end
+	// a reminder is due one day after the end of the scenario
+	byClock := s.Lasts(day) > 0 || s.Name == "cancelled-paid-late"
 	late := slices.ContainsFunc(moments, func(m scenario.Moment) bool { return m.Late })
 	var got []string
 	for _, m := range moments {
-		if late { // the period is over by then, and a task about the missing renewal is opened
+		if late { // the period is over, and a task about the missing renewal opens
 			m.Effects = slices.DeleteFunc(m.Effects, func(e scenario.Effect) bool { return e.Kind == "reconcile-task" })
 			m.Tasks = slices.DeleteFunc(m.Tasks, func(task string) bool { return strings.HasPrefix(task, billing.TaskReconcile) })
 		}
@@ -139,7 +140,8 @@ func hold(t *testing.T, s scenario.Scenario, moments []scenario.Moment) {
 		t.Logf("a step took longer than the days up to the next one: only the end is held\n%s", strings.Join(got, "\n"))
 		access := func(lines []string) string {
 			end, _, _ := strings.Cut(lines[len(lines)-1], " | ")
-			return strings.Replace(end, "none", "suspended", 1) // an account that was never active is not suspended
+			// an account that was never active is "none" and not "suspended"
+			return strings.Replace(end, "none", "suspended", 1)
 		}
 		if access(got) != access(want) {
 			t.Errorf("the end is %q, want %q", access(got), access(want))
@@ -151,7 +153,7 @@ func hold(t *testing.T, s scenario.Scenario, moments []scenario.Moment) {
 	}
 }
 
-// line describes a moment in one line, without IDs and times.
+// line describes a result in one line, without IDs and times.
 func line(m scenario.Moment) string {
 	text := fmt.Sprintf("%d: %s", m.Day, m)
 	if m.Until != nil {
@@ -168,12 +170,12 @@ func line(m scenario.Moment) string {
 	for _, e := range m.Effects {
 		if strings.HasSuffix(e.Key, ":change") {
 			if refused {
-				continue // the number of a change's events that meet its refusal depends on their order
+				continue // the order of events determines how many events of a change are affected by its refusal
 			}
 			refused = true
 		}
 		if strings.HasSuffix(e.Key, ":payment") {
-			continue // the request for an invoice's payment depends on the order of events
+			continue // the order of events determines whether the payment request is sent
 		}
 		effect := e.Kind
 		if e.State != "done" {
@@ -192,7 +194,7 @@ func line(m scenario.Moment) string {
 	return text
 }
 
-// Every story is in the table of this test.
+// The table of this test contains every scenario.
 func TestScenarios_EachIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenario.All {
@@ -205,12 +207,13 @@ func TestScenarios_EachIsHeld(t *testing.T) {
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
-		// A person runs it while a story is played.
+		// A person runs these statements while a scenario runs.
 		Walks: []string{"open", "tasks", "end"}, Open: []string{"open"},
 	})
 }
 
-// anotherEnd checks that a comparison finds a difference: the same story without its last two steps has another end.
+// anotherEnd checks that the comparison finds a difference, by comparing a scenario with the same scenario without
+// its last two steps.
 func anotherEnd(t *testing.T, r *rig) {
 	t.Helper()
 	s, _ := scenario.Find("refund")

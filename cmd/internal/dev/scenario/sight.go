@@ -50,9 +50,9 @@ select kind || ' ' || object, kind || case state when 'open' then '' else ' ' ||
 type sight struct {
 	account, mode string
 	types         map[string]string // event types by event ID
-	events        []string          // never nil, which would be no array
+	events        []string          // never nil, because Postgres needs an empty array
 	effects       map[string]string // states, by key
-	news          int64             // the last one seen
+	news          int64             // the ID of the last one that was read
 	tasks         map[string]string
 }
 
@@ -141,7 +141,7 @@ func (s *sight) told(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
 func (s *sight) access(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
 	a, err := account.Show(ctx, db, account.Name{Mode: s.mode, ID: s.account})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil // it has nothing yet
+		return nil // the account has no data yet
 	}
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (s *sight) access(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
 			}
 		}
 	}
-	if m.Because == nil && len(a.Subscriptions) > 0 { // it grants nothing: that is why
+	if m.Because == nil && len(a.Subscriptions) > 0 { // explain why the subscription grants nothing
 		sub := a.Subscriptions[len(a.Subscriptions)-1]
 		m.Because, m.Status, m.Standing = &Told{sub.Because, s.types[sub.Because]}, sub.Status, "the subscription "+
 			sub.Standing(time.Now())

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
-// With days of 24 hours, a story stops before the first step in the future.
+// If a day takes 24 hours, a scenario stops before the first step in the future.
 func TestStage_LongDays_LeaveOut(t *testing.T) {
 	t.Parallel()
 	story, _ := Find("card-suspended")
@@ -24,7 +24,8 @@ func TestStage_LongDays_LeaveOut(t *testing.T) {
 	}
 }
 
-// A story reports its requirements: ordered delivery if its API refuses requests, and a policy that waits for names.
+// A scenario reports its requirements: ordered delivery if its workspace API refuses requests, and a policy under
+// which events wait for the account.
 func TestScenario_Lacks(t *testing.T) {
 	t.Parallel()
 	shop := Shop{Low: forge.Plan{Price: "price_starter"}, High: forge.Plan{Price: "price_pro"}}

@@ -1,7 +1,7 @@
 package scenario_test
 
-// stories contains the result of each step of a story, by the billing model: the account's access and its event; then
-// the effects, the published events and the tasks; then the parked runs.
+// stories contains the results that the billing model requires for each step of a scenario: the account's access with
+// its event; then the effects, the published events and the tasks; then the parked runs.
 var stories = map[string][]string{
 	"trial-to-paid": {
 		"0: active starter by customer.subscription.created | provision-workspace | access.changed, billing.invoice.paid, billing.subscription.changed | ",
@@ -38,7 +38,7 @@ var stories = map[string][]string{
 		"18: active starter × 2 by customer.subscription.updated | provision-workspace, subscription-changed-notice | access.changed, billing.subscription.changed | ",
 		"30: active starter × 2 by customer.subscription.updated | finance-export, receipt-email | billing.invoice.paid | ",
 	},
-	// By the default policy, a refund and a dispute do not revoke access.
+	// With the default policy, a refund or a dispute does not revoke access.
 	"refund": {
 		begin,
 		"5: active starter by customer.subscription.created | fetch-object, refund-entry | billing.refund.succeeded | ",
@@ -72,15 +72,15 @@ var stories = map[string][]string{
 		"0: active pro for a while by checkout.session.completed | fetch-object, finance-export, order-email, provision-workspace | access.changed, billing.checkout.completed | ",
 		"8: suspended by checkout.session.completed: the time that was paid for is over | provision-workspace | access.changed | ",
 	},
-	// No e-mail reports the refused change. Events are published about it, and about its compensation. Restoring the
-	// granted plan is no change.
+	// No e-mail reports the refused change. pawl publishes events about the change and about its compensation. A
+	// return to the granted plan is not a change.
 	"refused-upgrade": {
 		begin,
 		"5: active starter by customer.subscription.updated | finance-export, provision-workspace, provision-workspace failed, receipt-email, withhold-grant | access.changed, access.changed, billing.invoice.paid, billing.subscription.changed, billing.subscription.changed | correction",
 		"7: active starter by customer.subscription.updated | fetch-object, refund-entry | billing.refund.succeeded | correction cancelled",
 		"8: active starter by customer.subscription.updated |  |  | ",
 	},
-	// One workspace, under the account in the session, although its event is the last.
+	// There is one workspace, with the account of the session, although the event of the session arrives last.
 	"checkout": {
 		"0: active starter × 2 by customer.subscription.updated | finance-export, provision-workspace, receipt-email | access.changed, billing.invoice.paid, billing.subscription.changed | ",
 	},
@@ -92,5 +92,5 @@ var stories = map[string][]string{
 	},
 }
 
-// begin is the beginning of most stories: a month of the lower plan is paid.
+// begin is the first step of most scenarios: the customer pays a month of the lower plan.
 const begin = "0: active starter by customer.subscription.created | finance-export, provision-workspace, receipt-email | access.changed, billing.invoice.paid, billing.subscription.changed | "

@@ -40,7 +40,7 @@ const redelivery = time.Second
 type delivery struct {
 	event forge.Event
 	at    time.Time
-	order int // in which the event happened
+	order int // the position at which the event happened
 	tie   uint64
 }
 
