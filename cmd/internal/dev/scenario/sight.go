@@ -52,7 +52,7 @@ type sight struct {
 	types         map[string]string // event types by event ID
 	events        []string          // never nil, because Postgres needs an empty array
 	effects       map[string]string // states, by key
-	news          int64             // the ID of the last one that was read
+	news          int64             // the ID of the last event that was read
 	tasks         map[string]string
 }
 
