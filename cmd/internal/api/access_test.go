@@ -51,7 +51,7 @@ func TestAccess_ETagAndAge(t *testing.T) {
 	if got := short.Header.Get("Cache-Control"); got != "private, max-age=2, stale-if-error=900" && got != "private, max-age=1, stale-if-error=900" {
 		t.Errorf("what ends within three seconds may be kept as %q", got)
 	}
-	// With another ID the account is read again, because that is another response.
+	// With another ID the account is read again, because the response contains the ID.
 	s.exec(`update accounts set target_version = 3, target_plan = 'team' where id = 'acme' and mode = 'live'`)
 	if other := s.get(path, "cus_1", ""); other.Header.Get("ETag") == tag || want[account.Entitled](t, other, http.StatusOK).Version != 3 {
 		t.Errorf("after a change: %s with %s", other.body, other.Header.Get("ETag"))
@@ -83,10 +83,10 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// The benchmark reads the access of accounts at a fixed rate during intake. PAWL_READS and PAWL_INTAKE are rates per
-// second, PAWL_SECONDS is the duration, and PAWL_ACCOUNTS the number of accounts: some of them are read often. A
-// duration is measured from the planned start of its request. The client runs on the same machine, and shares the spare
-// heap of the process.
+// The benchmark reads the access of accounts at a fixed rate while deliveries arrive. PAWL_READS and PAWL_INTAKE are
+// rates per second, PAWL_SECONDS is the duration, and PAWL_ACCOUNTS the number of accounts: some of them are read
+// often. Each duration is measured from the planned start of its request. The client runs on the same machine, and
+// uses the spare heap of the process.
 func BenchmarkAccess_AtRate(b *testing.B) {
 	headroom := make([]byte, 24<<20)
 	defer runtime.KeepAlive(headroom)
@@ -152,7 +152,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// every starts work at a rate, in 64 goroutines with their own times.
+// every starts work at a rate, in 64 goroutines that each record their own durations.
 func every(all *sync.WaitGroup, begin time.Time, perSecond, seconds int, work func(*rand.Zipf, time.Time), most uint64) {
 	const workers = 64
 	for w := range workers {
@@ -167,7 +167,7 @@ func every(all *sync.WaitGroup, begin time.Time, perSecond, seconds int, work fu
 	}
 }
 
-// The benchmark reads from memory, without the network: a token, the response, its hash.
+// The benchmark reads from memory, without the network: it checks a token, and returns the response and its hash.
 func BenchmarkAccess_FromMemory(b *testing.B) {
 	s := setup(b)
 	s.exec(world...)

@@ -1,5 +1,5 @@
 // Package api serves the reads and decisions of package operator as JSON over HTTP. The package itself contains no
-// rules. openapi.yaml describes the API. Every route requires a right, except for the two routes that serve
+// business rules. openapi.yaml describes the API. Every route requires a right, except for the two routes that serve
 // openapi.yaml.
 package api
 

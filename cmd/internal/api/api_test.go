@@ -124,7 +124,7 @@ func (s *served) away() {
 	}
 }
 
-// answered is a response that conforms to the document.
+// answered is a response that was checked against the OpenAPI document.
 type answered struct {
 	*http.Response
 	body []byte
@@ -178,13 +178,13 @@ func (s *served) ask(method, path, id, query, role, body string, header ...strin
 	return answered{res, got}
 }
 
-// get reads as a viewer.
+// get sends a request as a viewer.
 func (s *served) get(path, id, query string, header ...string) answered {
 	s.t.Helper()
 	return s.ask(http.MethodGet, path, id, query, "viewer", "", header...)
 }
 
-// want decodes a response, which must have this status.
+// want decodes a response and fails the test unless it has the given status.
 func want[T any](t testing.TB, a answered, status int) (v T) {
 	t.Helper()
 	if a.StatusCode != status {
@@ -344,7 +344,8 @@ func TestRead_EscapedID_ReadOnce(t *testing.T) {
 	}
 }
 
-// A role without the permission is rejected before anything is read: each role at each path, with each method.
+// A role without the required right is rejected before anything is read: the test checks each role at each path, with
+// each method.
 func TestRights_RoleByRouteByMethod(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -352,7 +353,7 @@ func TestRights_RoleByRouteByMethod(t *testing.T) {
 	walked := 0
 	for path, item := range s.doc.Paths.Map() {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			needed := readers // without the permission to read, the response does not reveal the methods of a path
+			needed := readers // without the right to read, the response does not reveal the methods of a path
 			op := item.GetOperation(method)
 			if method == http.MethodHead { // the same as GET, without the body
 				op = item.Get

@@ -17,7 +17,8 @@ var (
 	words  = regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`)
 )
 
-// Each example of docs/api.md works unchanged, in the order of the page, and its response has the fields on the page.
+// Each example in docs/api.md works unchanged, in the order of the page, and its response has the fields that the
+// page shows.
 func TestDocs_API_ExamplesRun(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -60,7 +61,7 @@ func TestDocs_API_ExamplesRun(t *testing.T) {
 	}
 }
 
-// curl executes a curl command, as far as the page needs it, and returns the body of a successful response.
+// curl executes a curl command of the page, and returns the body of a successful response.
 func curl(t *testing.T, line string) []byte {
 	t.Helper()
 	var args []string

@@ -1,7 +1,7 @@
 package api
 
 import (
-	_ "embed" // for the document
+	_ "embed" // embeds the document
 
 	"github.com/goccy/go-yaml"
 )

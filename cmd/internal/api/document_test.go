@@ -35,7 +35,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of openapi.yaml")
 
-// answers are the types that the routes return; "" means only errors.
+// answers are the result types of the routes; "" means that the route only returns errors.
 var answers = map[string]any{
 	"/accounts/{id}": account.Account{}, "/accounts/{id}/access": accounts.Entitled{},
 	"/invoices/{id}": account.ShownInvoice{}, "/events/{id}": event.Evidence{},
@@ -59,7 +59,7 @@ func TestDocument_IsFresh(t *testing.T) {
 	}
 }
 
-// between replaces the text between the line that begins with one mark and the line that equals the other.
+// between replaces the text between a line that begins with the first mark and a line that equals the second mark.
 func between(t *testing.T, whole, begin, end, text string) string {
 	t.Helper()
 	before, rest, found := strings.Cut(whole, begin)
@@ -202,7 +202,7 @@ func answerOf(result reflect.Type) string {
 	return "AnswerOf" + nameOf(shownAs(result))
 }
 
-// shownAs returns the type of a result in the API.
+// shownAs returns the type that the API returns for a result.
 func shownAs(result reflect.Type) reflect.Type {
 	switch result {
 	case reflect.TypeFor[*event.Body]():
@@ -258,7 +258,7 @@ func nameOf(of reflect.Type) string {
 		return "PageOf" + upper(m[1]) + m[2]
 	}
 	in := of.PkgPath()[strings.LastIndex(of.PkgPath(), "/")+1:]
-	if in == "decide" { // DecidePreview would name an action
+	if in == "decide" { // the name DecidePreview would look like an action
 		in = "operator"
 	}
 	return upper(in) + of.Name()
@@ -271,7 +271,7 @@ func upper(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// of returns a schema in one line.
+// of returns the schema of a type in one line.
 func (s *schemas) of(of reflect.Type) string {
 	switch of {
 	case reflect.TypeFor[time.Time]():
@@ -303,7 +303,7 @@ func (s *schemas) of(of reflect.Type) string {
 	case reflect.Struct:
 		name := nameOf(of)
 		if _, made := s.made[name]; !made {
-			s.made[name] = "" // it may be recursive
+			s.made[name] = "" // set first, because the type may be recursive
 			s.made[name] = s.object(of)
 		}
 		return `$ref: "#/components/schemas/` + name + `"`
@@ -476,7 +476,7 @@ func documented(op *openapi3.Operation) (names []string) {
 	return names
 }
 
-// needs returns the permissions that an operation names.
+// needs returns the rights that an operation names.
 func needs(doc *openapi3.T, op *openapi3.Operation) (rights []role.Right) {
 	all := doc.Security
 	if op.Security != nil {
@@ -488,8 +488,9 @@ func needs(doc *openapi3.T, op *openapi3.Operation) (rights []role.Right) {
 	return rights
 }
 
-// Fields are in snake_case, and the name of an instant ends in _at; see Conventions in docs/api.md. The stored state of a
-// fold has the names of its Go fields. since and until are periods, and not_before and not_after limits of a secret.
+// Fields are in snake_case, and the name of an instant ends in _at; see Conventions in docs/api.md. The stored state
+// of package fold keeps the names of its Go fields. since and until limit a period, and not_before and not_after
+// limit the validity of a secret.
 func TestDocument_FollowsConventions(t *testing.T) {
 	t.Parallel()
 	snake := regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)

@@ -22,8 +22,9 @@ var jobFields = []string{"verb", "reason", "effect", "reference", "rate", "count
 // defaultRate is the default number of events per second.
 const defaultRate = "5"
 
-// startJob starts or previews a job that makes one decision about all events that match a filter. The body must contain
-// the number of events that the caller has seen. If another number matches now, the request is rejected.
+// startJob starts or previews a job that makes one decision about all events that match a filter. The body must
+// contain the number of events that the caller has seen. If another number of events matches now, the request is
+// rejected.
 func (c *call) startJob() error {
 	dry, err := c.oneOf("dry_run", "true", "false")
 	if err != nil {

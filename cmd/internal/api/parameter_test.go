@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 )
 
-// Each route rejects each of its parameters if it is empty, repeated, malformed or not text, and any other parameter.
-// Nothing is decided. The test covers all existing routes and verbs.
+// Each route rejects each of its parameters if the parameter is empty, repeated, malformed or not text, and rejects
+// any other parameter. No such request makes a decision. The test covers all existing routes and verbs.
 func TestParameters_EveryRoute_Refused(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -35,7 +35,7 @@ func (p *Problem) Error() string { return p.Detail }
 type Choice struct {
 	Command []string `json:"command"`
 	Does    string   `json:"effect"`
-	// Post is the path of the request, and Body the body to send. Replace placeholders such as REASON.
+	// Post is the path of the API request, and Body is its body. Replace placeholders such as REASON.
 	Post string            `json:"post,omitempty"`
 	Body map[string]string `json:"body,omitempty"`
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
 
-// reading returns the routes that change nothing.
+// reading returns the routes that only read.
 func reading() []route {
 	get := func(path string, serve func(*call) error, query ...string) route {
 		return route{http.MethodGet, path, readers, query, serve}

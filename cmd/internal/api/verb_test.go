@@ -63,14 +63,14 @@ func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 	}
 }
 
-// taking is a Temporal that accepts the runs of jobs.
+// taking simulates a Temporal that accepts the runs of jobs.
 type taking struct{ decide.Temporal }
 
 func (taking) SignalWithStartWorkflow(context.Context, string, string, any, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
 	return nil, nil
 }
 
-// A program decides about many events: it reads the preview, and confirms their number.
+// A program decides about many events: it reads the preview, and confirms the number of events.
 func TestJobs_StartedByFilter(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -142,13 +142,13 @@ func TestDecide_TwoPersons_Accepted(t *testing.T) {
 	if p := want[Problem](t, approve("finance", "", "Name", "bob"), http.StatusConflict); !strings.Contains(p.Detail, "confirm it (pending "+first.Pending.ID) {
 		t.Errorf("bob, who confirms nothing: %+v", p)
 	}
-	// An idempotency key belongs to one person: bob's is another one.
+	// An idempotency key belongs to one person, so bob can use the same key for another decision.
 	if second := want[decide.Answer](t, approve("finance", first.Pending.ID, "Name", "bob", "Idempotency-Key", "k-1"), http.StatusOK); second.Pending != nil || second.Who != "bob" {
 		t.Errorf("bob: %+v", second)
 	}
 }
 
-// A refusal has the text of the command line, and its choices are valid requests.
+// A refusal has the same text as on the command line, and its choices are valid API requests.
 func TestDecide_Refused_ChoicesWork(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -201,7 +201,8 @@ func TestDecide_NotUnderstood(t *testing.T) {
 	}
 }
 
-// A payload is shown unmasked with the permission to reveal it, after the audit trail contains that.
+// The unmasked payload is returned to a caller with the right to reveal it, after the audit trail contains the
+// request.
 func TestDecide_Reveal(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -218,7 +219,8 @@ func TestDecide_Reveal(t *testing.T) {
 	}
 }
 
-// The preview of an assignment shows the entry and changes nothing. The preview and the decision warn about a new account.
+// The preview of an assignment contains the entry and changes nothing. The preview and the decision warn about a new
+// account.
 func TestDecide_Assign_PreviewAndWarning(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -253,7 +255,7 @@ func TestPayments_Unassigned_Listed(t *testing.T) {
 	}
 }
 
-// unassigned stores a payment of no known account.
+// unassigned stores a payment without a known account.
 func (s *served) unassigned(mode, id string, amount int64) {
 	s.t.Helper()
 	receiptID := uuid.NewString()

@@ -184,7 +184,7 @@ func TestTasks_ListAndClose(t *testing.T) {
 	}
 }
 
-// All open tasks of one cause are closed by one job, which is confirmed with their number. A dry run lists them.
+// One job closes all open tasks with the same cause, and the person confirms their number. A dry run lists the tasks.
 func TestTasks_Close_ManyOfACause(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -209,7 +209,7 @@ func TestTasks_Close_ManyOfACause(t *testing.T) {
 		{[]string{"--kind", "dispute", "--reason", "x", "--yes"}, command.ExitFailed, "there is nothing to close"},
 		{append(of, "--reason", "x"), command.ExitFailed, "close 2 tasks of kind unknown_price. To continue, type their number"},
 		{append(of, "--dry-run"), 0, "would close 2 tasks; nothing was done"},
-		// Temporal is not available: the job is created, and waits for its start.
+		// Temporal is not available, so the job is created and waits for its start.
 		{append(of, "--reason", "not ours", "--yes", "--request-id", "x"), command.ExitFailed, "the job x is stored, but Temporal did not start its run"},
 		{append(of, "--reason", "not ours", "--request-id", "x"), command.ExitFailed, "the job x is stored, but Temporal did not start its run"},
 		{append(of, "--account", "acme", "--reason", "not ours", "--request-id", "x"), command.ExitFailed, "the request ID x belongs to start-job of x"},

@@ -25,7 +25,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// lose records an event at the sandbox's Stripe and does not deliver it, as `pawl send --undelivered` does.
+// lose records an event at the sandbox's Stripe API without a delivery, as `pawl send --undelivered` does.
 func lose(t *testing.T, s commandtest.Stack, p forge.Params) {
 	t.Helper()
 	cfg, err := config.Load(s.File, s.Variable, program().Providers)
@@ -43,7 +43,8 @@ func lose(t *testing.T, s commandtest.Stack, p forge.Params) {
 	}
 }
 
-// Events that were never delivered are listed, stored once, and not listed again.
+// `pawl events backfill` lists events that were never delivered, and stores them once. Afterwards it does not list
+// them.
 func TestBackfill_Undelivered_ListedThenStored(t *testing.T) {
 	t.Parallel()
 	s, dsn := commandtest.Sandbox(t, program(), "billing")
@@ -111,9 +112,10 @@ func TestProgress_LongCommands_Told(t *testing.T) {
 	}
 }
 
-// Stripe lists a connected account's events separately, without the account in each event. They are stored under the
-// account, as if delivered. That applies to snapshot events, which API v1 lists for Stripe-Account, and thin events,
-// which API v2 lists for Stripe-Context. An event of the key's own account is stored without an account.
+// Stripe lists a connected account's events separately, without the account in each event. pawl stores them with the
+// account, as a delivery would. This applies to snapshot events, which API v1 lists for the header Stripe-Account,
+// and to thin events, which API v2 lists for the header Stripe-Context. An event of the key's own account is stored
+// without an account.
 func TestGaps_ConnectedAccount(t *testing.T) {
 	t.Parallel()
 	for payload, eventType := range map[string]string{"snapshot": "invoice.paid", "thin": "v1.invoice.paid"} {
@@ -143,8 +145,8 @@ func TestGaps_ConnectedAccount(t *testing.T) {
 	}
 }
 
-// The command prints the differences and files them after a confirmation. If nothing was compared, it fails and prints
-// the reason.
+// The command prints the differences and applies them after a confirmation. If no object was compared, it fails and
+// prints the reason.
 func TestReconcile_ShownThenFiled(t *testing.T) {
 	t.Parallel()
 	s, dsn := commandtest.Sandbox(t, program(), "billing")
@@ -175,7 +177,9 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for range 2 { // no worker runs: the second time, the same difference is one decision, even in another second
+	// no worker runs, so the same difference makes the same decision when the command is repeated, even in another
+	// second
+	for range 2 {
 		for second := time.Now().Unix(); time.Now().Unix() == second; {
 			<-tick.C
 		}
@@ -189,7 +193,7 @@ func TestReconcile_ShownThenFiled(t *testing.T) {
 	}
 }
 
-// The output of a comparison has one verdict, in its last line.
+// A comparison prints one verdict, in the last line.
 func TestWriteDifferences_OneVerdict(t *testing.T) {
 	t.Parallel()
 	sums := []cash.Difference{{Account: "acme", Currency: "usd", Booked: 100, Moved: 200, Objects: []cash.Object{{Object: "in_1"}}}}
@@ -214,7 +218,7 @@ func TestWriteDifferences_OneVerdict(t *testing.T) {
 	}
 }
 
-// The audit trail contains an import with its actor.
+// The audit trail records an import with its actor.
 func TestImport_Audited(t *testing.T) {
 	t.Parallel()
 	s, dsn := commandtest.Sandbox(t, program(), "billing")

@@ -24,7 +24,7 @@ func program() command.Program {
 	return command.Program{Providers: providers, Commands: Commands}
 }
 
-// setup writes a configuration with a source per provider name, on the database at dsn.
+// setup writes a configuration with one source per provider name, for the database at dsn.
 func setup(t *testing.T, dsn string, sources map[string]string) commandtest.Stack {
 	t.Helper()
 	return commandtest.New(t, program(), dsn, sources)

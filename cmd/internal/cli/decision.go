@@ -55,8 +55,8 @@ func (d *decision) accountable(a *command.App, verb string) error {
 	return nil
 }
 
-// actorOf returns the actor for the audit trail: the ID of the system user, which a person cannot choose, and the name
-// of --as or PAWL_AS. An actor with the prefix "uid:" acted on a command line.
+// actorOf returns the actor for the audit trail: the ID of the system user, which a person cannot choose, and the
+// name of --as or PAWL_AS. The prefix "uid:" marks an actor on a command line.
 func actorOf(a *command.App, flag string) (string, error) {
 	id := strconv.Itoa(os.Getuid())
 	known, err := user.Current()

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// All users of a container share one account without a name, so a decision requires the person's name.
+// All users of a container share one system user without a name, so a decision requires the person's name.
 func TestActor_AccountWithoutName_NeedsPerson(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ id, name, person, want, fault string }{
@@ -35,7 +35,7 @@ func TestActor_AccountWithoutName_NeedsPerson(t *testing.T) {
 	}
 }
 
-// PAWL_AS sets the person, and --as overrides it.
+// PAWL_AS sets the name of the person, and --as overrides it.
 func TestWho_VariableAndFlag(t *testing.T) {
 	t.Parallel()
 	a := &command.App{Env: func(key string) (string, bool) { return map[string]string{"PAWL_AS": "ada"}[key], key == "PAWL_AS" }}
@@ -46,7 +46,7 @@ func TestWho_VariableAndFlag(t *testing.T) {
 	}
 }
 
-// A decision also ends after a timeout, which is separate from the wait for its run.
+// A decision on the command line has its own timeout, separate from the wait for the run.
 func TestDecide_DatabaseLocked_GivenUp(t *testing.T) {
 	t.Parallel()
 	s := commandtest.Locked(t, program())

@@ -121,7 +121,7 @@ signatures or secrets are never shown.`,
 	d.flags(cmd, "the reason, for the audit trail")
 	cmd.Flags().StringVar(&out, "out", "", "write the payload to a new `file` that only you can read")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		a.JSON = a.JSON && out == "" // the file contains the payload and nothing else
+		a.JSON = a.JSON && out == "" // write only the payload to the file
 		return d.reveals(a, "events payload", reveal)
 	}
 	return command.Show(a, cmd, func(ctx context.Context, s *command.Session, args []string) (body, error) {
@@ -154,7 +154,8 @@ func (d *decision) reveals(a *command.App, command string, whole bool) error {
 	return d.accountable(a, command+" --reveal")
 }
 
-// revealed returns the masked target. If whole is set, it returns the result of the recorded decision to reveal it.
+// revealed returns the masked form of the target. If whole is set, it returns the result of the recorded decision to
+// reveal it.
 func revealed[T any](ctx context.Context, s *command.Session, d *decision, id string, whole bool,
 	masked func(context.Context, *decide.Operator, string) (T, error)) (shown T, err error) {
 	if !whole {
@@ -232,7 +233,7 @@ func writePayload(a *command.App, text []byte, all string) {
 	}
 	if json.Valid(text) {
 		var indented bytes.Buffer
-		_ = json.Indent(&indented, text, "", "  ") // it is valid
+		_ = json.Indent(&indented, text, "", "  ") // the JSON is valid
 		text = indented.Bytes()
 	}
 	more := len(text) - shownPayload

@@ -62,7 +62,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 	if !strings.Contains(r.Out, "acme, 499.00 USD") {
 		t.Errorf("screen does not show the account and the amount:\n%s", r.Out)
 	}
-	// It ends with the possible actions, as valid commands.
+	// The output ends with the possible actions, as valid commands.
 	_, decisions, _ := strings.Cut(r.Out, "You can run one of these")
 	var offered []string
 	for _, line := range strings.Split(decisions, "\n") {
@@ -90,7 +90,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 	}
 }
 
-// A list that was cut at its limit prints that, and a complete list does not.
+// If a list was cut at its limit, the output reports that; a complete list is printed without such a note.
 func TestLists_MoreThanTheLimit_IsSaid(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -237,7 +237,7 @@ func TestEvents_OfAnObjectOrAnAccount(t *testing.T) {
 	}
 }
 
-// The next step is printed once: a retry in Temporal, or a scheduled action.
+// The next automatic step is printed once, whether it is a retry in Temporal or a scheduled action.
 func TestReceivedRows_Next_SaidOnce(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -254,7 +254,7 @@ func TestReceivedRows_Next_SaidOnce(t *testing.T) {
 	}
 }
 
-// A failed effect with a pending retry is not printed as failed for good.
+// A failed effect that will be retried is not printed as permanently failed.
 func TestUndoneRows_TriedAgain_NotFailed(t *testing.T) {
 	t.Parallel()
 	e := evidenceOf(event.Next{Tries: []event.Try{{Key: "finance-export:1"}}})
@@ -354,8 +354,8 @@ func TestEventsBody(t *testing.T) {
 		t.Errorf("bytes:\n%q%s", r.Out, r.Err)
 	}
 
-	// A long payload is truncated on the screen, and complete in a file that only its owner can read and that is never
-	// overwritten.
+	// A long payload is truncated on the screen. A file contains all of it, only its owner can read it, and it is
+	// never overwritten.
 	if r := s.Pawl(t, "events", "payload", "evt_big"); len(r.Out) > shownPayload+2000 || !strings.Contains(r.Err, "use --out FILE") {
 		t.Errorf("a screen of %d bytes, %s", len(r.Out), r.Err)
 	}

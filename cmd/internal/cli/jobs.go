@@ -31,7 +31,8 @@ failed.`,
 	}, func(a *command.App, d *jobs.Details) { writeJob(a, d, time.Now()) })
 }
 
-// idle is how long a running job may make no progress, beyond the interval of its rate, before the output reports it.
+// idle is how long a running job may make no progress, in addition to the interval of its rate, before the output
+// reports it.
 const idle = time.Minute
 
 func writeJob(a *command.App, d *jobs.Details, now time.Time) {

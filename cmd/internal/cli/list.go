@@ -80,5 +80,5 @@ func filterFlag(cmd *cobra.Command, f resource.Filter, value *string) {
 	}}, strings.ReplaceAll(f.Name, "_", "-"), f.Usage)
 }
 
-// explanations print text below the table of a list.
+// explanations print additional text below the table of a list.
 var explanations = map[string]func(a *command.App, items any){"sources": explainSources}

@@ -27,18 +27,19 @@ import (
 // shownItems is the number of events of a job that a command prints.
 const shownItems = 20
 
-// tellOfMore prints how many entries the output leaves out, if any.
+// tellOfMore prints how many entries the output omits, if any.
 func tellOfMore(a *command.App, left int) {
 	if left > 0 {
 		fmt.Fprintf(a.Out, "and %d more; use --json for all\n", left)
 	}
 }
 
-// manyWords are the flags that filter the events or tasks of a job. The job stores them.
+// manyWords lists the names of the flags that select the events or tasks of a bulk decision. The job stores their
+// values.
 var manyWords = []string{"status", "reason-code", "source", "type", "object", "account", "since", "until", "kind",
 	"mode", "about"}
 
-// many is a call of a verb for all events or tasks that match a filter.
+// many is one call of a verb for all events or tasks that match a filter.
 type many struct {
 	verb   decide.Verb
 	events event.Filter
@@ -150,7 +151,7 @@ func (m *many) run(cmd *cobra.Command, a *command.App, d decision) error {
 	does := ""
 	err := a.Asking(cmd.Context(), func(ctx context.Context, s *command.Session) (err error) {
 		if d.Request != "" && !d.dryRun {
-			// A repeated request selects and confirms nothing again.
+			// A repeated request does not select and confirm the items again.
 			if _, err := job.New(s.DB).Get(ctx, d.Request); !errors.Is(err, schema.ErrNotFound) {
 				d.yes = true
 				return err
@@ -160,7 +161,7 @@ func (m *many) run(cmd *cobra.Command, a *command.App, d decision) error {
 		return err
 	})
 	if err == nil && d.dryRun && !m.verb.ManyTasks {
-		// A preview of many events takes longer than the deadline of one session.
+		// Previewing many events takes longer than the deadline of one session.
 		return a.Asking(cmd.Context(), func(ctx context.Context, s *command.Session) error {
 			preview, err := jobs.PreviewAll(ctx, s.Operator, nil, made)
 			if err != nil {

@@ -34,15 +34,15 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// ledgerOf creates paid invoices in a state for dry runs. It writes the rows that their runs would have written,
-// without any run.
+// ledgerOf creates paid invoices in a given state for dry runs. It writes the rows that runs would have written,
+// without starting any run.
 type ledgerOf struct {
 	*testing.T
 	pool *pgxpool.Pool
 	cfg  *config.Config
 }
 
-// kept stores an event like an ingress, and sets the status and reason of its receipt.
+// kept stores an event as an ingress does, and sets the status and the reason of its receipt.
 func (l ledgerOf) kept(name, status, reason string) forge.Event {
 	l.Helper()
 	e, err := forge.New(forge.Params{Provider: program().Providers["stripe"], EventID: "evt_" + name, Type: "invoice.paid", Seed: name, Account: "acct-" + name, Plan: "pro", Live: true, Email: "ada@example.com", At: time.Now().Add(-time.Hour)}, "")
@@ -59,7 +59,7 @@ func (l ledgerOf) kept(name, status, reason string) forge.Event {
 	return e
 }
 
-// ran also writes the run and its effects, by kind with these states. The run is parked or has ended.
+// ran also writes the run and its effects: kinds and states. The run is parked or has ended.
 func (l ledgerOf) ran(name, status, reason string, states map[string]string) {
 	l.Helper()
 	e := l.kept(name, status, reason)
@@ -217,7 +217,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	// Runs of a paused source are not started.
+	// The dispatcher does not start runs of a paused source.
 	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Source, Name: "billing", Who: "ada", Why: "a wrong price"}); err != nil {
 		t.Fatal(err)
 	}
@@ -227,14 +227,14 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 			t.Errorf("%s, of a paused source:\n%s%s", verb, r.Out, r.Err)
 		}
 	}
-	// The output contains the maximum time that a sink may be down.
+	// The output contains how long the sink may be down at most.
 	if err := breaker.New(pool).Open(t.Context(), "finance", breaker.Failures{Reason: "answered 503"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.Pawl(t, "events", "retry", "evt_parked", "--dry-run"); !regexp.MustCompile(`waits first: finance has been down since \S+: answered 503; if the sink stays down until the last attempt at \S+, the run parks with the status dead`).MatchString(r.Out) {
 		t.Errorf("retry, with a sink that is down:\n%s%s", r.Out, r.Err)
 	}
-	// The dry run of a refused verb reports the refusal and the verbs that work.
+	// The dry run of a refused verb prints the refusal and the verbs that work.
 	if r := s.Pawl(t, "events", "approve", "evt_parked", "--dry-run"); r.Code != command.ExitFailed || !strings.Contains(r.Out, "approve would be refused") || !strings.Contains(r.Out, "events retry evt_parked") {
 		t.Errorf("refused: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
@@ -250,7 +250,8 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	}
 }
 
-// A dry run of a hold lists the effects of its scheduled action and the access afterwards. It changes no row.
+// A dry run of a hold lists the effects of its scheduled action and the access afterwards. The dry run changes no
+// row.
 func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, dsn := parkedStack(t, 0)
@@ -264,7 +265,8 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		before := l.everyRow()
 		r := s.Pawl(t, "accounts", tt.verb, "acct-held", "--dry-run")
 		for _, want := range []string{"Preview: " + tt.verb + "-account of acct-held. Nothing was changed.", "will run provision-workspace", tt.letter, tt.when + tt.then} {
-			if r.Code != 0 || !strings.Contains(strings.Join(strings.Fields(r.Out), " "), want) { // columns are as wide as their longest cell
+			// compare words, because the width of a column depends on its longest cell
+			if r.Code != 0 || !strings.Contains(strings.Join(strings.Fields(r.Out), " "), want) {
 				t.Errorf("%s: exit %d, want %q:\n%s%s", tt.verb, r.Code, want, r.Out, r.Err)
 			}
 		}
@@ -280,7 +282,7 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	}
 }
 
-// The alternatives can be pasted: one command per line, with the configuration of this call.
+// A person can paste the alternatives: each is one line with one command, with the configuration of this call.
 func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -321,7 +323,7 @@ func TestWriteAnswer_WarnsLikeThePreview(t *testing.T) {
 	}
 }
 
-// Only events that will run book anything.
+// Only events that will run cause entries.
 func TestTotals_Money_OnlyWhatRunsBooks(t *testing.T) {
 	t.Parallel()
 	counts := map[workflows.Will]int{workflows.WillStay: 2, workflows.WillRun: 1, workflows.WillSkip: 1}

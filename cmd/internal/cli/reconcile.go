@@ -131,7 +131,7 @@ func (r *reconciling) changed() string {
 	return " that changed since " + r.since.Format(time.RFC3339)
 }
 
-// run compares one account with Stripe. After a confirmation it files the differences.
+// run compares one account with Stripe. After a confirmation it applies the differences.
 func (r *reconciling) run(ctx context.Context, s *command.Session, source string) error {
 	api, err := process.StripeAPI(source, s.Config.Sources[source], quota.New(s.DB))
 	if err != nil {

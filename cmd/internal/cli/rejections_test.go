@@ -32,8 +32,8 @@ import (
 
 const providersSecret = "whsec_the_one_that_stripe_signs_with"
 
-// The whole story: Stripe signs with a secret that pawl does not have, an operator sees the reason, fixes it, and
-// admits the request. A second admission results in the same receipt.
+// The test covers the whole procedure: Stripe signs with a secret that pawl does not have, an operator finds the
+// reason, adds the secret, and admits the request. A second admission results in the same receipt.
 func TestRejections_ListShowAdmit(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -75,7 +75,8 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 		t.Errorf("revealed: exit %d, %d times in the audit trail\n%s%s", r.Code, reveals(), r.Out, r.Err)
 	}
 
-	// The printed request can be verified separately. It fails with the source's secret until the secret is fixed.
+	// Another program can verify the printed request. `pawl verify` fails with the source's secret until the secret
+	// is corrected.
 	printed := s.Pawl(t, "rejections", "show", id, "--request", "--reason", "stripe asks", "--as", "ada")
 	if n := reveals(); n != 2 {
 		t.Errorf("--request: %d reveals in the audit trail, want 2", n)
@@ -102,7 +103,7 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 		}
 	}
 
-	// Not fixed yet: the request is not admitted, and the reason is printed.
+	// Before the secret is corrected, the request is not admitted, and the reason is printed.
 	r := s.Pawl(t, "rejections", "admit", id, "--reason", "try")
 	if r.Code != 1 || !strings.Contains(r.Err, "still refused") {
 		t.Errorf("admit before it is mended: exit %d, %s", r.Code, r.Err)
@@ -151,7 +152,8 @@ func TestRejections_ListShowAdmit(t *testing.T) {
 	}
 }
 
-// A signature is never shown, under any header name: PayPal's contains "sig", and the header of hmac is configured.
+// A signature is never printed, whatever the name of its header is: PayPal's header contains "sig", and hmac's header
+// is configured.
 func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -185,7 +187,7 @@ func TestRejections_Show_SignatureUnderAnyName(t *testing.T) {
 	}
 }
 
-// A request of last week is verified with its own receive time, and a changed request is never admitted.
+// A request of last week is verified with its own time of receipt, and a changed request is never admitted.
 func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -239,7 +241,7 @@ func TestRejections_Admit_OwnReceiveTime_Tampered_Truncated(t *testing.T) {
 	}
 }
 
-// A body that is neither JSON nor a form is shown only on request.
+// A body that is neither JSON nor a form is printed only if the operator requests it.
 func TestRejections_Show_NotMaskable(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -277,7 +279,7 @@ func TestRejections_Show_NotMaskable(t *testing.T) {
 	}
 }
 
-// The reason for another rejection is determined with the original URL, without a query if there was none.
+// The diagnosis of a repeated rejection uses the original URL, without a query if there was none.
 func TestReverifier_URLSigned_Explained(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/none", map[string]string{"stripe": "stripe"})
@@ -304,8 +306,8 @@ func TestReverifier_URLSigned_Explained(t *testing.T) {
 	}
 }
 
-// GitLab's token is a password in each request. Only its hash is stored with a rejected request. The hash is enough to
-// verify the request after the fix, and useless to a reader of the database.
+// GitLab's token is a password that each request contains. pawl stores only the token's hash with a rejected request.
+// The hash is sufficient to verify the request after the correction, and useless to a reader of the database.
 func TestRejections_Token_KeptAsHash_StillAdmitted(t *testing.T) {
 	t.Parallel()
 	const token = "glwt-abcdefghijklmnopqrstuvw"

@@ -67,7 +67,7 @@ func runSinksCheck(ctx context.Context, a *command.App, names []string, yes bool
 	})
 }
 
-// named returns the plans of the named sinks in both modes, or all plans if there is no name.
+// named returns the plans of the named sinks in both modes, or all plans if no name is given.
 func named(plans []sinkcheck.Plan, names []string) (chosen []sinkcheck.Plan, err error) {
 	if len(names) == 0 {
 		return plans, nil
@@ -94,7 +94,8 @@ func (c checkedSinks) Failed() bool {
 	return slices.ContainsFunc(c, func(f sinkcheck.Finding) bool { return f.Result == sinkcheck.Fails })
 }
 
-// mayCheck asks for a confirmation before it sends requests that a sink could store. No answer means no.
+// mayCheck asks for a confirmation before it sends requests that a sink could store. If there is no answer, it does
+// not send them.
 func mayCheck(a *command.App, plans []sinkcheck.Plan) bool {
 	asked := false
 	for _, p := range plans {

@@ -21,7 +21,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A sink that is down shows since when, the reason, and the number of waiting runs; the others are up.
+// For a sink that is down, the output contains the time since when it is down, the reason, and the number of waiting
+// runs. All other sinks are up.
 func TestSinks(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -78,11 +79,11 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// systemUser matches the prefix of the name set by --as.
+// systemUser matches the prefix that precedes the name from --as.
 var systemUser = regexp.MustCompile(`uid:\d+(\([^)]*\))? `)
 
-// A paused sink or source stays paused until a person resumes it. All lists of sinks and sources show it, and the audit
-// trail contains it.
+// A paused sink or source stays paused until a person resumes it. All lists of sinks and sources show the pause, and
+// the audit trail records it.
 func TestPause_Resume(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -133,7 +134,7 @@ destinations:
 			t.Errorf("after %s: paused %q, want %q", tt.args, now, tt.then)
 		}
 	}
-	// A paused sink that is no longer configured can be resumed, because its events wait.
+	// A paused sink that is no longer configured can be resumed, because runs still wait for it.
 	if _, err := commandtest.Connect(t, dsn).Exec(t.Context(), `insert into pauses (kind, name, who, why) values ('source', 'gone', 'ada', 'moved')`); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ destinations:
 	}
 }
 
-// withSinks is a configuration with sinks at these URLs, with a token.
+// withSinks returns a configuration with sinks at these URLs, with a token.
 func withSinks(t *testing.T, workspaces, finance, destination, smtp string) commandtest.Stack {
 	t.Helper()
 	s := commandtest.Stack{Program: program(), File: filepath.Join(t.TempDir(), "pawl.yaml"), Env: map[string]string{"DSN": "postgres://localhost/none", "SECRET": commandtest.Secret, "TOKEN": "right"}}
@@ -178,7 +179,7 @@ destinations: {crm: {url: %q, events: ["*"]}}
 	return s
 }
 
-// The sandbox meets all requirements for sinks: every check passes, and its journals are empty afterwards.
+// The sandbox meets all requirements for sinks, so every check passes, and its journals stay empty.
 func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -214,7 +215,7 @@ func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
 	}
 }
 
-// demanding is a sink with at most one fault.
+// demanding simulates a sink with at most one defect.
 type demanding struct {
 	mu    sync.Mutex
 	fault string
@@ -249,7 +250,7 @@ func (p *demanding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Exactly the fault of the sink is reported, with the action to take.
+// The check reports exactly the defect of the sink, with the action to take.
 func TestSinksCheck_Faults_Told(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ check, result, do string }{

@@ -43,7 +43,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("screen does not show %q:\n%s", want, r.Out)
 		}
 	}
-	// It ends with valid commands that show the listed problems.
+	// The output ends with valid commands that show the listed problems.
 	_, commands, _ := strings.Cut(r.Out, "Continue with:\n")
 	found := 0
 	for line := range strings.Lines(commands) {
@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 		if !ours {
 			t.Fatalf("%q is no command", line)
 		}
-		if args[len(args)-1] == "doctor" || args[len(args)-1] == "sinks" { // they show no events
+		if args[len(args)-1] == "doctor" || args[len(args)-1] == "sinks" { // these commands list no events
 			continue
 		}
 		found++
@@ -64,7 +64,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Two amounts with a sum above 64 bits make the sum wrong, but no command fails.
+// If the sum of two amounts exceeds 64 bits, the sum is wrong, but no command fails.
 func TestStatus_AmountsBeyond64Bits_Shown(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -83,7 +83,7 @@ func TestStatus_AmountsBeyond64Bits_Shown(t *testing.T) {
 	}
 }
 
-// Each problem has a row and a command.
+// Each problem has a row and a command in the output.
 func TestStatus_Conditions_EachWithACommand(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)

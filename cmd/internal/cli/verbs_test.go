@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// answerOf is an answer with its result.
+// answerOf is an answer with a typed result.
 type answerOf[T any] struct {
 	decide.Answer
 	Result T `json:"result"`
@@ -49,7 +49,7 @@ func TestEvents_RunApproveReject(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), `select status, dispatch_at <= now() from receipts where event_id = $1`, id).Scan(&status, &due); err != nil || status != "received" || !due {
 			t.Errorf("%s is %s, due %t, %v; want received and due at once", id, status, due, err)
 		}
-		// The response was lost, and the command is repeated.
+		// The response was lost, so the command is repeated.
 		again := commandtest.Decode[answerOf[event.Result]](t, s.Pawl(t, "events", "start", id, "--reason", "wanted after all", "--request-id", got.Request, "--json"))
 		if !again.Repeated || again.Result.Receipt != got.Result.Receipt || !strings.Contains(again.Says, "is received now") {
 			t.Errorf("%s once more: %+v", id, again)
@@ -84,7 +84,7 @@ func TestEvents_RunApproveReject(t *testing.T) {
 	}
 }
 
-// Resend requires a confirmation by typing the effect's key.
+// To confirm a resend, a person types the key of the effect.
 func TestEventsResend_Asks(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -108,12 +108,12 @@ func TestEventsResend_Asks(t *testing.T) {
 	}
 }
 
-// parkedStack is a stack with this number of dead events.
+// parkedStack is a stack with the given number of dead events.
 func parkedStack(t *testing.T, parked int) (commandtest.Stack, string) {
 	t.Helper()
 	dsn := schematest.NewDSN(t)
 	s := setup(t, dsn, map[string]string{"billing": "stripe"})
-	// Nothing listens at this address, whatever else runs on this machine.
+	// No server listens at this address, whatever else runs on this machine.
 	commandtest.Write(t, filepath.Join(filepath.Dir(s.File), "temporal.toml"), "[profile.default]\naddress = \"127.0.0.1:1\"\nnamespace = \"default\"\n")
 	commandtest.Write(t, s.File, commandtest.Read(t, s.File)+"temporal: {config_file: temporal.toml}\n")
 	conn := commandtest.Connect(t, dsn)
@@ -133,7 +133,7 @@ func parkedStack(t *testing.T, parked int) (commandtest.Stack, string) {
 
 func TestBulk_DryRun_ShowsAndChangesNothing(t *testing.T) {
 	t.Parallel()
-	s, dsn := parkedStack(t, 1203) // more than one page
+	s, dsn := parkedStack(t, 1203) // more events than one page
 	for _, dry := range [][]string{{"--request-id", "x"}, nil} {
 		r := s.Pawl(t, append([]string{"events", "retry", "--status", "dead", "--reason-code", "effect_failed", "--reason", "x", "--dry-run"}, dry...)...)
 		for _, want := range []string{"and 1183 more", "1203 events (12030.00 USD)", "nothing was done"} {
@@ -177,7 +177,7 @@ func TestBulk_Confirmation(t *testing.T) {
 			if asks := strings.Contains(r.Err, "type their number"); asks != tt.asks {
 				t.Errorf("asks: %t, want %t: %s", asks, tt.asks, r.Err)
 			}
-			// Temporal is not available: the confirmed job is created, and waits for its start.
+			// Temporal is not available, so the confirmed job is created and waits for its start.
 			if made := strings.Contains(r.Err, "the job x is stored, but Temporal did not start its run"); made != tt.makes || r.Code != command.ExitFailed {
 				t.Errorf("exit %d, makes %t, want %t: %s", r.Code, made, tt.makes, r.Err)
 			}
@@ -314,7 +314,7 @@ func TestJobs_ListShowAndPause(t *testing.T) {
 	}
 }
 
-// A token is created, shown once, listed without its text, and revoked.
+// A token is created, printed once, listed without its secret, and revoked.
 func TestTokens_NewListRevoke(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Stdio holds the streams of a command. Results go to Out, everything else to Err.
+// Stdio holds the input and output streams of a command. Command results are written to Out, all other output to Err.
 type Stdio struct {
 	In  io.Reader
 	Out io.Writer
@@ -26,7 +26,7 @@ const DefaultConfig = "pawl.yaml"
 
 // App holds the state of one call of the program, shared by its commands.
 type App struct {
-	// Printer writes results. Everything else goes to Err.
+	// Printer writes results. All other output is written to Err.
 	output.Printer
 	In  io.Reader
 	Err io.Writer

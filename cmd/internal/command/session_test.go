@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { commandtest.Main(m) }
 
 var program = command.Program{Providers: map[string]webhook.Provider{stripe.Provider.Name: stripe.Provider}}
 
-// A query that waits for a lock ends after a timeout.
+// If a query waits for a lock, it ends after a timeout.
 func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 	t.Parallel()
 	s := commandtest.Locked(t, program)
@@ -32,7 +32,7 @@ func TestDatabase_Locked_QueryGivenUp(t *testing.T) {
 	}
 }
 
-// A command that succeeds just before the timeout reports success, so that the person does not repeat it.
+// If a command succeeds just before the timeout, it reports success, so that the person does not repeat it.
 func TestDatabase_DoneWhenTheTimeIsOver_NoFailure(t *testing.T) {
 	t.Parallel()
 	s := commandtest.New(t, program, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})

@@ -18,7 +18,8 @@ type Alert struct {
 	Expr string
 	// Summary describes the problem, and Cost the consequence. Both can contain Prometheus templates.
 	Summary, Cost string
-	// Runbook is the name of a page in docs/operations, without ".md". It is empty if the page of the kind applies.
+	// Runbook is the name of a page in docs/operations, without ".md". It is empty if the runbook of the kind
+	// applies.
 	Runbook string
 	Comment string
 }
@@ -26,8 +27,8 @@ type Alert struct {
 // seconds formats a duration as a number of seconds for an expression.
 func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
 
-// The following kinds have no query. Only Prometheus can detect them, because they depend on rates or on missing
-// metrics.
+// The following kinds have no query. Only Prometheus can detect these conditions, because they depend on rates or on
+// missing metrics.
 var (
 	// refused is the kind of condition that deliveries cannot be stored.
 	refused = Kind{

@@ -1,4 +1,4 @@
-// Package condition contains a table of the problems that pawl can detect. Each row has a query, which returns the
+// Package condition contains a table of the problems that pawl can detect. Each row has a query that returns the
 // current conditions of one kind, with severity, next command and runbook. `pawl status`, `pawl doctor`, the
 // notifications, the alert rules and the console use this table.
 package condition
@@ -57,11 +57,11 @@ type Reader struct {
 }
 
 const (
-	// live is the only mode with conditions that can be pages. Conditions of other modes are tickets at most.
+	// live is the only mode with conditions that can be pages. Conditions of test mode are tickets at most.
 	live = "live"
 	// minutes is the layout for times in messages.
 	minutes = "2006-01-02 15:04 MST"
-	// recent is how long a condition is reported that happened once and does not last.
+	// recent is how long a one-time condition is reported after it happened.
 	recent = 24 * time.Hour
 )
 

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// polledAt is a Temporal whose queue was polled last at that time.
+// polledAt simulates a Temporal with a task queue that was last polled at this time.
 type polledAt struct {
 	decide.Temporal
 	at  time.Time
@@ -34,7 +34,7 @@ func (p polledAt) DescribeTaskQueue(context.Context, string, enumspb.TaskQueueTy
 	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(p.at)}}}, p.err
 }
 
-// read returns the conditions of these kinds, one line each: severity, name, message, detail and command.
+// read returns the conditions of the given kinds, one per line: severity, name, message, detail and command.
 func read(t *testing.T, r condition.Reader, kinds ...string) (lines []string) {
 	t.Helper()
 	found, err := r.ReadAll(t.Context(), kinds...)
@@ -93,7 +93,8 @@ func TestReader_OneLineEach_WithItsCommand(t *testing.T) {
 	}
 }
 
-// A condition without a worker begins after an event has waited for a minute, and is a page after three.
+// The condition for a missing worker begins after an event has waited for one minute, and becomes a page after three
+// minutes.
 func TestReader_NoWorker(t *testing.T) {
 	t.Parallel()
 	const page = "page no-worker:pawl: no worker polls the task queue: start pawl worker, or pawl ingress --worker | doctor"
@@ -129,7 +130,7 @@ func TestReader_NoWorker(t *testing.T) {
 	}
 }
 
-// A source without a destination is a condition once an event has been ignored.
+// A source without a destination causes a condition after pawl has ignored an event of it.
 func TestReader_SourceWithoutDestination(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -159,8 +160,8 @@ func TestReader_SourceWithoutDestination(t *testing.T) {
 	}
 }
 
-// Money that is not booked has a condition for each mode and kind, and one for each connected account that no source maps.
-// Events of one payment count once.
+// Unbooked money causes one condition per mode and kind, and one per connected account that no source maps. Several
+// events about one payment are counted once.
 func TestReader_MoneyNotBooked_AmountsByMode(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

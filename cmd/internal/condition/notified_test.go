@@ -20,8 +20,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The end of a source's last secret is told two weeks before, and is a page on its last day; a source with one that
-// does not end has none.
+// Two weeks before the last secret of a source expires, the condition is a ticket, and on the last day it is a page.
+// A source with a secret that does not expire has no such condition.
 func TestReader_SecretEnds(t *testing.T) {
 	t.Parallel()
 	in := func(days float64) config.Secret {
@@ -38,7 +38,7 @@ func TestReader_SecretEnds(t *testing.T) {
 	}
 }
 
-// An API version that no reader is tested with is notified once.
+// An API version that no parser was tested with is notified once.
 func TestReader_UnknownVersion_Once(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)
@@ -69,7 +69,7 @@ func TestReader_UnknownVersion_Once(t *testing.T) {
 	}
 }
 
-// told returns the conditions of a kind that people are notified about, with their severities.
+// told returns the conditions of a kind that operators are notified about, with their severities.
 func told(t *testing.T, cfg *config.Config, o *decide.Operator, kind string) string {
 	t.Helper()
 	all, err := condition.Reader{Operator: o, Config: cfg}.ReadAll(t.Context(), kind)
@@ -83,7 +83,7 @@ func told(t *testing.T, cfg *config.Config, o *decide.Operator, kind string) str
 	return strings.NewReplacer("map[", "", "]", "", ":", " ", " ", ", ").Replace(fmt.Sprint(found))
 }
 
-// Two amounts whose sum has more than 64 bits falsify the sum and fail no notification.
+// If the sum of two amounts exceeds 64 bits, the sum is wrong, but the notification is sent.
 func TestReader_AmountsBeyond64Bits_Told(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

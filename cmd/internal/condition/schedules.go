@@ -63,7 +63,7 @@ type Schedule struct {
 	Next *time.Time
 }
 
-// Wants returns why a person should look at the schedule, or "".
+// Wants returns why a person should check the schedule, or "".
 func (s Schedule) Wants() string {
 	switch {
 	case s.Paused:

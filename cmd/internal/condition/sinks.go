@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/pause"
 )
 
-// How long each condition may last before people are notified.
+// These constants define how long each condition may last before people are notified.
 const (
 	downFor    = 2 * time.Minute
 	untakenFor = 15 * time.Minute
@@ -106,7 +106,7 @@ var destination = Kind{
 		for _, u := range refused {
 			name, answer, _ := strings.Cut(strings.TrimPrefix(u.Error, "destination "), ": ")
 			i := slices.IndexFunc(list, func(c notice.Condition) bool { return c.Name == name })
-			if i >= 0 { // a further error of the same destination
+			if i >= 0 { // a second error of the same destination
 				list[i].Count += u.Events
 				continue
 			}

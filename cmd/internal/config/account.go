@@ -12,7 +12,7 @@ import (
 )
 
 // Accounts selects the provider's accounts with events that run, or maps them to your accounts. The data of a
-// connected account affects one of your accounts only if it is mapped to it.
+// connected account affects one of your accounts only if the connected account is mapped to this account.
 type Accounts struct {
 	// Routed is set if the file has a list: only events of these accounts run. Other events are recorded as ignored.
 	Routed []string
@@ -63,8 +63,8 @@ func (s *Source) checkAccounts(c *checker, key string) {
 	}
 }
 
-// mappedOtherwise reports whether another source maps the connected account to a different account. That is a fault:
-// pawl computes the state of an account from all of its events with one mapping.
+// mappedOtherwise reports whether another source maps the connected account to a different account. That is an error:
+// pawl computes the state of an account from all of its events, with one mapping.
 func (c *Config) mappedOtherwise(s Source, theirs string) bool {
 	for _, other := range c.Sources {
 		ours, mapped := other.Accounts.Ours[theirs]

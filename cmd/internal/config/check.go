@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// checker applies the rules. It adds to the faults of the decoder, so that a wrong key and a wrong value are reported
+// checker applies the rules. It adds to the errors of the decoder, so that wrong keys and wrong values are reported
 // together.
 type checker struct {
 	*decoder
@@ -35,7 +35,7 @@ func (c *checker) bad(key, problem, fix string) {
 	c.fault(key, c.lines[key], problem, fix)
 }
 
-// checkable is a part of the configuration with rules of its own.
+// checkable is a section of the configuration that has its own rules.
 type checkable interface{ check(c *checker, key string) }
 
 func (c *checker) check() {
@@ -131,15 +131,15 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
-// BodiesAtOnce limits the bytes of request bodies in memory per ingress process. The limit per body alone would not
-// be sufficient with a thousand concurrent senders.
+// BodiesAtOnce limits the total bytes of request bodies in memory per ingress process. The limit per body alone would
+// not be sufficient with a thousand concurrent senders.
 const BodiesAtOnce = 64 << 20
 
 // largestBody is the maximum body limit. It leaves memory for other requests.
 const largestBody = BodiesAtOnce / 2
 
-// check rejects a body limit that memory does not allow: the ingress would shed such a body, and the provider would
-// retry it forever.
+// check rejects a body limit that exceeds the available memory: the ingress would reject such a body, and the
+// provider would retry it forever.
 func (b Bytes) check(c *checker, key string) {
 	if b > largestBody {
 		c.bad(key, fmt.Sprintf("is more than %d MiB: all bodies in memory share %d MiB", largestBody>>20,

@@ -1,4 +1,4 @@
-// Package config turns one YAML file and the environment into a typed configuration, and reports every fault at once
+// Package config parses one YAML file and the environment into a typed configuration, and reports every error at once
 // with its key, line and fix. The file contains secrets only by reference (env:NAME, file:PATH). Temporal's
 // connection uses the SDK's own configuration (TEMPORAL_* variables, or the TOML file in temporal.config_file).
 package config
@@ -17,8 +17,8 @@ type Config struct {
 	Database Ref      `yaml:"database" default:"env:DATABASE_URL"`
 	Temporal Temporal `yaml:"temporal"`
 	Ingress  Ingress  `yaml:"ingress"`
-	// Ops serves /livez, /readyz and /metrics. Console serves the operator's pages and the API. Neither uses the
-	// public listener.
+	// Ops serves /livez, /readyz and /metrics. Console serves the operator's pages and the API. Both use other
+	// listeners than the public one.
 	Ops     Ops               `yaml:"ops"`
 	Console Console           `yaml:"console"`
 	API     API               `yaml:"api"`
@@ -102,8 +102,8 @@ type Limits struct {
 	TrustedProxies []Network `yaml:"trusted_proxies"`
 	// MaxConcurrent limits the deliveries that are verified and committed concurrently.
 	MaxConcurrent int `yaml:"max_concurrent" default:"1024" min:"0"`
-	// MaxConnections limits the open connections. A new connection is always accepted: pawl closes a connection of the
-	// sender with the most connections without a verified delivery.
+	// MaxConnections limits the open connections. pawl always accepts a new connection, and closes a connection of
+	// the sender with the most connections without a verified delivery.
 	MaxConnections int `yaml:"max_connections" default:"2048" min:"0"`
 }
 

@@ -24,7 +24,7 @@ const (
 	dsn        = "postgres://pawl:pw@localhost:5432/pawl"
 )
 
-// valid is the smallest whole configuration.
+// valid is the smallest complete configuration.
 const valid = `
 database: env:DSN
 sources:
@@ -61,7 +61,7 @@ func loadWith(t *testing.T, yaml string, environment func(string) (string, bool)
 	return config.Load(path, environment, known)
 }
 
-// known are the providers there are, with nothing to say of their sources.
+// known contains the providers, without settings of their own.
 var known = map[string]webhook.Provider{
 	"stripe": {Name: "stripe"}, "github": {Name: "github"}, "shopify": {Name: "shopify"},
 	"hmac": {Name: "hmac", Contract: webhook.Contract{Generic: true}},
@@ -95,8 +95,8 @@ func TestLoad_Valid_DefaultsFilledIn(t *testing.T) {
 	}
 }
 
-// A slash at the end of a base would stand twice before each path, which most APIs do not know: what they answer then is
-// a refusal, for which all that an invoice paid for is taken back.
+// Two slashes would precede each path if the base URL ended with a slash. Most APIs do not know such a path, and pawl
+// would treat their answer as a refusal and compensate a paid invoice.
 func TestLoad_BaseWithSlash_PathsFollowOnce(t *testing.T) {
 	t.Parallel()
 	cfg, err := load(t, strings.NewReplacer("https://workspaces.example.com", "https://workspaces.example.com/", "/v1", "/v1//").Replace(valid))
@@ -249,7 +249,7 @@ func TestLoad_OneWrongKey_NamesLineAndFix(t *testing.T) {
 	}
 }
 
-// A destination can ask for every internal event that the description of sinks names.
+// A destination can select every internal event that docs/sinks.openapi.yaml describes.
 func TestLoad_DestinationEvents_AllThatAreDescribed(t *testing.T) {
 	t.Parallel()
 	described, err := os.ReadFile("../../../docs/sinks.openapi.yaml")
@@ -278,7 +278,7 @@ func TestLoad_DestinationEvents_AllThatAreDescribed(t *testing.T) {
 	}
 }
 
-// What the file alone shows does not hide what only a provider can tell, nor is anything told twice.
+// Errors in the file do not hide errors that only the provider can detect, and no error is reported twice.
 func TestCheck_ProvidersFaults_BesideTheFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pawl.yaml")
@@ -355,7 +355,8 @@ func TestLoad_NoSecretActive_Warning(t *testing.T) {
 	}
 }
 
-// pawl speaks plain HTTP: an https URL means a proxy, and behind one that is not trusted all senders are one.
+// pawl serves plain HTTP, so an https URL implies a proxy. Behind an untrusted proxy, all senders have the same
+// address.
 func TestLoad_ProxyNotTrusted_Warning(t *testing.T) {
 	t.Parallel()
 	for ingress, want := range map[string]int{
@@ -374,7 +375,7 @@ func TestLoad_ProxyNotTrusted_Warning(t *testing.T) {
 	}
 }
 
-// Sources of a generic provider are senders apart: only for them is a secret that two share a hole.
+// The sources of a generic provider are different senders, so only these sources must not share a secret.
 func TestLoad_SecretOfTwoSenders_Warning(t *testing.T) {
 	t.Parallel()
 	for provider, want := range map[string]int{"hmac": 1, "github": 0} {
@@ -400,7 +401,7 @@ func TestLoad_SecretFileOthersMayRead_Warning(t *testing.T) {
 		if err := os.WriteFile(secret, []byte(longSecret+"\n"), mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(secret, mode); err != nil { // whatever the umask says
+		if err := os.Chmod(secret, mode); err != nil { // independent of the umask
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "pawl.yaml")
@@ -420,7 +421,8 @@ func TestLoad_SecretFileOthersMayRead_Warning(t *testing.T) {
 	}
 }
 
-// What has no end, or waits for somebody to write, is no secret's file: it is refused and not read.
+// A file that is endless, or that blocks until another process writes, cannot contain a secret: pawl rejects it
+// without reading it.
 func TestLoad_SecretFileThatIsNone_Refused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -586,7 +588,7 @@ func TestLoad_KeysThatStandTwice_BesideAllElse(t *testing.T) {
 	}
 }
 
-// What is made of a wrong value stands nowhere in the file: there is nothing to correct.
+// Values that are derived from a wrong value are not in the file, so they are not reported as errors.
 func TestLoad_DefaultMadeOfAWrongValue_ToldOnce(t *testing.T) {
 	t.Parallel()
 	for key, wrong := range map[string]string{

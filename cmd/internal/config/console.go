@@ -23,7 +23,7 @@ type Console struct {
 	OIDC  OIDC   `yaml:"oidc"`
 	Proxy Proxy  `yaml:"proxy"`
 	// TrustedProxies are the networks of the proxies before the console, which set X-Forwarded-For. Sign-in limits
-	// and the networks of tokens use that address. The networks of Proxy are trusted, too.
+	// and the networks of tokens use the address from this header. The networks in Proxy are trusted, too.
 	TrustedProxies []Network `yaml:"trusted_proxies"`
 	// Roles maps groups to roles. The identity provider or the proxy supplies the groups.
 	Roles map[string]role.Role `yaml:"roles"`
@@ -64,7 +64,7 @@ func (c *Console) under(path string) string {
 	return strings.TrimSuffix(c.URL, "/") + path
 }
 
-// SignsIn reports whether any way to sign in is configured, apart from the one for developers.
+// SignsIn reports whether any way to sign in is configured, except the one for developers.
 func (c *Console) SignsIn() bool { return c.Users != "" || c.OIDC.Issuer != "" || c.Proxy.Header != "" }
 
 func (c *Console) check(k *checker, _ string) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// shortestDay is the resolution of the provider's times: with a shorter day, events of different days would have the
+// shortestDay is the resolution of the provider's times: with a shorter day, events of different days could have the
 // same second.
 const shortestDay = time.Second
 
@@ -23,7 +23,7 @@ func (c *checker) day() {
 	}
 }
 
-// Lasts returns the real duration of a duration in the policy. Both differ if days are shortened.
+// Lasts returns the real duration of a duration in the policy. The two differ if days are shortened.
 func (c *Config) Lasts(d time.Duration) time.Duration {
 	if c.Dev.Day == day || c.Dev.Day == 0 {
 		return d

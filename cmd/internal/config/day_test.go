@@ -42,7 +42,7 @@ func TestDay_Unusable_Refused(t *testing.T) {
 	}
 }
 
-// What dev writes has the day that it was given, also with a file of one's own.
+// The configuration that dev writes has the length of a day that was requested, also if it contains a user's file.
 func TestDev_Day_Written(t *testing.T) {
 	t.Parallel()
 	merged, err := config.MergeDev(template.Dev(template.DevParams{Day: "2s"}), "own.yaml", []byte("plans:\n  features: {a: []}\n"), false)

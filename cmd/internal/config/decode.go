@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// decoder fills a configuration by its own walk over the YAML tree, because a standard decoder stops at the first
-// fault and does not keep the lines of the settings.
+// decoder fills a configuration by walking the YAML tree, because a standard decoder stops at the first error and
+// does not keep the lines of the settings.
 type decoder struct {
 	faults Faults
 	// lines contains the line of every key in the file.

@@ -34,7 +34,7 @@ type SigningSecret struct {
 // DestinationPrefix is the prefix of a destination's name among the targets.
 const DestinationPrefix = "destinations:"
 
-// pawlEvents lists the types of pawl's own events. The type of a dispute ends with a status of Stripe.
+// If parsing fails, it returns the problem and its fix. The type of a dispute ends with a status of Stripe.
 // docs/sinks.openapi.yaml describes them.
 var pawlEvents = []string{
 	"access.changed", "access.snapshot",

@@ -10,7 +10,7 @@ import (
 
 func withDestinations(destinations string) string { return valid + "destinations:\n" + destinations }
 
-// environment's STRIPE is a text that is no base64; a destination's secret has to be.
+// The environment variable STRIPE contains text that is not base64, but a destination's secret must be base64.
 func destinationEnvironment(key string) (string, bool) {
 	switch key {
 	case "CRM":

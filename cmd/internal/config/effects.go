@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Effects configures the time from which events have effects.
+// Effects configures when effects begin.
 type Effects struct {
 	// From is when effects begin for a mode that starts for the first time: now, off, or a time. The database stores
 	// this time, and later changes of the file have no effect.

@@ -17,7 +17,7 @@ type Email struct {
 	Language string `yaml:"language" default:"en"`
 	// Disabled lists the e-mails that are not sent.
 	Disabled []string `yaml:"disabled"`
-	// Delay is how long an e-mail about a state waits for events that change the state.
+	// Delay is how long an e-mail about a state is delayed, because other events may still change the state.
 	Delay time.Duration `yaml:"delay" default:"1m" min:"1ms"`
 
 	// Set contains the parsed templates.

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// The directory of templates is relative to the file.
+// The template directory is relative to the configuration file.
 func TestLoad_Email(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// exposed warns of connections that could be read or forged on the network, and of a missing trusted proxy: pawl
+// exposed warns of connections that could be read or forged in the network, and of a missing trusted proxy: pawl
 // serves plain HTTP, so an https public URL implies a proxy. In dev, no connection leaves the machine.
 func (c *checker) exposed() {
 	if strings.HasPrefix(c.cfg.Ingress.PublicURL, "https:") && len(c.cfg.Ingress.Limits.TrustedProxies) == 0 {

@@ -9,12 +9,13 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// What others on the way could read or forge is told, once each; what stays on this machine, or is encrypted, is not.
+// Each connection that others in the network could read or forge causes one warning. A connection that stays on this
+// machine or is encrypted causes none.
 func TestLoad_Exposed_Warned(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		yaml, dsn string
-		want      string // the keys, "" for none
+		want      string // keys of the warnings; "" for none
 	}{
 		"two people, one way in":     {yaml: "policy: {four_eyes: true}\nconsole: {users: people}"},
 		"two people, two ways in":    {yaml: "policy: {four_eyes: true}\nconsole: {users: people, proxy: {header: X-User, from: [10.0.0.0/8]}, roles: {oncall: operator}}", want: "policy.four_eyes"},
@@ -73,7 +74,7 @@ func TestLoad_Exposed_Warned(t *testing.T) {
 	}
 }
 
-// A setting by which any sender could sign in is refused.
+// A setting that would let any sender sign in is rejected.
 func TestLoad_AnySenderSignsIn_Refused(t *testing.T) {
 	t.Parallel()
 	for yaml, want := range map[string]string{
@@ -90,7 +91,7 @@ func TestLoad_AnySenderSignsIn_Refused(t *testing.T) {
 	}
 }
 
-// only is a configuration of one source and more.
+// only returns a configuration with one source and additional settings.
 func only(more string) string {
 	return "sources: {stripe: {provider: stripe, mode: live, secrets: [{value: env:STRIPE}]}}\n" + more + "\n"
 }

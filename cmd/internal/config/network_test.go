@@ -14,7 +14,7 @@ func TestNetwork(t *testing.T) {
 		"10.1.2.3/8":          "10.9.9.9",
 		"192.0.2.7":           "192.0.2.7",
 		"2001:db8::/32":       "2001:db8::1",
-		"::ffff:192.0.2.7":    "192.0.2.7", // as a listener for both families logs it
+		"::ffff:192.0.2.7":    "192.0.2.7", // in the form that a listener for IPv4 and IPv6 logs
 		"::ffff:10.0.0.0/104": "10.1.2.3",
 		"::/0":                "2001:db8::1",
 	} {

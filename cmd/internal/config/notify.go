@@ -68,7 +68,7 @@ func (s NotifySink) target(name string) Target {
 	}
 	return Target{
 		Name: NotifyPrefix + name, Key: "notify.sinks." + name,
-		// With one slot, notifications are sent one after the other.
+		// With one slot, notifications are sent one after another.
 		Sending:     Sending{Timeout: s.Timeout, Retries: s.Retries, Bounds: Bounds{MaxConcurrency: 1}, Owner: s.Owner},
 		Credentials: map[string]string{string(webhook.Live): with, string(webhook.Test): with}, Notify: &s,
 	}

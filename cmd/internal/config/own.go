@@ -11,16 +11,16 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Sections that `pawl dev` takes from a user's file: always ownRules, and with --real also ownWorld.
+// These are the sections that `pawl dev` copies from a user's file: always ownRules, and with --real also ownWorld.
 var (
 	ownRules = []string{"plans", "policy", "email"}
 	ownWorld = []string{"sources", "destinations", "sinks", "notify", "effects"}
 )
 
-// MergeDev replaces sections of dev, the configuration of `pawl dev`, by the sections of own, the user's file at path:
-// plans, policy and email. If world is set, it also replaces sources, destinations, sinks, notify and effects, so that
-// events come from the provider and effects reach real systems. Relative paths in these sections still refer to the
-// user's file.
+// MergeDev replaces sections of dev, the configuration of `pawl dev`, with the sections plans, policy and email of
+// own, the user's file at path. If world is set, it also replaces sources, destinations, sinks, notify and effects,
+// so that events come from the provider and effects reach real systems. Relative paths in these sections still refer
+// to the user's file.
 func MergeDev(dev []byte, path string, own []byte, world bool) ([]byte, error) {
 	own = bytes.TrimPrefix(own, []byte(byteOrderMark))
 	if _, err := parser.ParseBytes(own, 0, parser.AllowDuplicateMapKey()); err != nil {

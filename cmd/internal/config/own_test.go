@@ -32,7 +32,7 @@ func devParams() template.DevParams {
 	}
 }
 
-// devOf loads what dev makes of a file of one's own, from a directory beside it.
+// devOf loads the configuration that dev creates from a user's file in a neighboring directory.
 func devOf(t *testing.T, content string, world bool) *config.Config {
 	t.Helper()
 	home, state := t.TempDir(), t.TempDir()

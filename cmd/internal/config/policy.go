@@ -42,8 +42,8 @@ type Policy struct {
 	SubscriptionWait time.Duration `yaml:"subscription_wait" default:"10m" min:"0s" zero:"counts"`
 	// WorkspaceRetention is how long the workspace of an account without access is kept.
 	WorkspaceRetention time.Duration `yaml:"workspace_retention" default:"30d" min:"0s" zero:"counts"`
-	// AutoApply is the maximum number of affected accounts for an automatic change of billing rules that only
-	// completes the active ones.
+	// AutoApply is the maximum number of affected accounts up to which pawl automatically applies new billing rules
+	// that only add to the active ones.
 	AutoApply int `yaml:"auto_apply" default:"20" min:"0" zero:"counts"`
 	// Reconcile is the period in which each account is compared once with the provider's data; 0 disables it.
 	Reconcile time.Duration `yaml:"reconcile" default:"7d" min:"0s" zero:"counts"`

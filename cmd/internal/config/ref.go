@@ -67,13 +67,13 @@ func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning stri
 	}
 	content, mode, err := readSecret(path)
 	if err != nil {
-		// The path is part of the key's line, so leave it out of the cause.
+		// The path is already part of the key's line, so the cause omits it.
 		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
 		return "", fmt.Errorf("the file %s cannot be read: %w", path, err)
 	}
-	// If the mark stayed in the secret, no signature would match, and the reason would be invisible.
+	// If the mark stayed in the secret, no signature would match, and the cause would be invisible.
 	if r.value = strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)); r.value == "" {
 		return "", fmt.Errorf("the file %s is empty", path)
 	}

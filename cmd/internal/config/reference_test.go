@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// docs/configuration.md explains every key that the file may have, and no other.
+// docs/configuration.md explains every key that the file may have, and no other key.
 func TestReference_EveryKeyExplained(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "configuration.md"))
@@ -30,7 +30,7 @@ func TestReference_EveryKeyExplained(t *testing.T) {
 	}
 	known := map[string]bool{}
 	keys(reflect.TypeFor[config.Config](), "", known)
-	known["sources.NAME.accounts.table"] = true // a word among the accounts
+	known["sources.NAME.accounts.table"] = true // a keyword among the account IDs
 	if len(known) < 50 {
 		t.Errorf("found only %d keys", len(known))
 	}
@@ -46,7 +46,7 @@ func TestReference_EveryKeyExplained(t *testing.T) {
 	}
 }
 
-// keys collects the keys of a configuration struct: a.b, a.NAME for what the user names, a[] for lists.
+// keys collects the keys of a configuration struct: a.b, a.NAME for names that the user chooses, and a[] for lists.
 func keys(t reflect.Type, at string, found map[string]bool) {
 	fields := map[string]reflect.Type{}
 	if t.Kind() == reflect.Struct {
@@ -82,7 +82,7 @@ func keys(t reflect.Type, at string, found map[string]bool) {
 	}
 }
 
-// The defaults that docs/configuration.md gives are those that hold where a key is left out.
+// The defaults in docs/configuration.md are the values that apply if a key is missing.
 func TestReference_Defaults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -142,7 +142,7 @@ func at(v reflect.Value, key string) reflect.Value {
 	return v
 }
 
-// same compares a value with the text that the file would have.
+// same compares a value with its text in the file.
 func same(v reflect.Value, text string) bool {
 	if d, ok := v.Interface().(time.Duration); ok {
 		want, err := config.ParseDuration(text)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// nested returns a file that sets the key at a path.
+// nested returns a file that sets the key at the given path.
 func nested(path, value string) string {
 	var file strings.Builder
 	for depth, name := range strings.Split(path, ".") {
@@ -46,7 +46,7 @@ func TestLoad_RetiredKey_NamesItsSuccessor(t *testing.T) {
 	}
 }
 
-// isSection reports whether keys are below a path.
+// isSection reports whether other keys exist below a path.
 func isSection(known map[string]bool, path string) bool {
 	for key := range known {
 		if strings.HasPrefix(key, path+".") {
@@ -56,7 +56,7 @@ func isSection(known map[string]bool, path string) bool {
 	return false
 }
 
-// The retired lists are errors in both shapes that they had.
+// The retired lists are errors in both forms that they had.
 func TestLoad_RetiredLists_NameTheirSuccessor(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"sinks:\n  subscribers: [{name: crm}]\n", "sinks:\n  subscribers: {crm: {url: 'https://crm.test'}}\n"} {

@@ -137,6 +137,6 @@ func bound(t reflect.Type, text string) int64 {
 
 func mustParse(v reflect.Value, text string) {
 	if _, _, err := parse(v, text); err != nil {
-		panic("config: tag " + text + ": " + err.Error()) // every test would find it
+		panic("config: tag " + text + ": " + err.Error()) // any test would reveal a wrong tag
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// Sinks are the outside systems that effects reach, by name. After Load it contains every known sink. None is
-// required: effects of a sink without an address are skipped.
+// Sinks are the outside systems that effects reach, by name. After Load it contains every known sink, whether or not
+// the file configures it. No sink is required: effects of a sink without an address are skipped.
 type Sinks map[string]*Sink
 
 // emailSink is the sink that is reached by SMTP. The other sinks are HTTP APIs that remember idempotency keys.
@@ -69,9 +69,9 @@ type Sending struct {
 // Bounds limit how much of a worker one sink or destination can use.
 type Bounds struct {
 	// MaxConcurrency is the maximum number of effects in flight per worker process (and per mode, if the sink is
-	// separate per mode). The default is sufficient for a responsive sink: at 100 ms per request, 16 are 160 effects
-	// per second in one process, and a worker on two cores runs about a hundred events. It is low enough for a mail
-	// server, and for a small API that recovers with many waiting effects.
+	// separate per mode). The default is sufficient for a responsive sink: at 100 ms per request, 16 slots allow 160
+	// effects per second in one process, and a worker on two cores runs about a hundred events per second. It is low
+	// enough for a mail server, and for a small API that has to catch up after an outage.
 	MaxConcurrency int `yaml:"max_concurrency" default:"16" min:"1" max:"1000"`
 	// RateLimit is the maximum number of effects that start per second in each worker process; default unlimited.
 	RateLimit int `yaml:"rate_limit" min:"1" fix:"write the number of effects per second, or leave it out for no limit"`
@@ -83,8 +83,8 @@ const emailTimeout = 30 * time.Second
 // emailKeyLifetime is the default for mail relays. They remember keys for a day or less.
 const emailKeyLifetime = 12 * time.Hour
 
-// Target is a sink, a destination or a notification sink. The gates, settings, reports and checks are derived from the
-// targets.
+// Target is a sink, a destination or a notification sink. pawl derives the limits, settings, reports and checks from
+// the list of targets.
 type Target struct {
 	// Name is the name in the catalogue. The name of a destination begins with "destinations:", and of a notification
 	// sink with "notify:".
@@ -99,14 +99,14 @@ type Target struct {
 	Credentials map[string]string
 	// PerMode is set if live and test are served separately, each with a name, gate and breaker of its own.
 	PerMode bool
-	// Exactly one of these is set. Email is a sink that is reached by SMTP.
+	// Exactly one of HTTP and Email is set. Email is a sink that is reached by SMTP.
 	HTTP, Email *Sink
 	Destination *Destination
 	Notify      *NotifySink
 }
 
-// Served is a target under the name of its gate, breaker, pause and reports: the name of the target, with the mode if
-// it is separate per mode.
+// Served is a target with the name of its gate, breaker, pause and reports: the name of the target, plus the mode if
+// the target is separate per mode.
 type Served struct {
 	Name string
 	// Mode is one of the modes served under the name.

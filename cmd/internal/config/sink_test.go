@@ -11,7 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// faultsOf loads a configuration that is wrong, and returns what is told of each key.
+// faultsOf loads a wrong configuration, and returns the reported error of each key.
 func faultsOf(t *testing.T, yaml string) map[string]string {
 	t.Helper()
 	_, err := load(t, yaml)
@@ -29,7 +29,7 @@ func faultsOf(t *testing.T, yaml string) map[string]string {
 	return told
 }
 
-// wantFaults wants these faults and no others.
+// wantFaults checks that exactly these errors are reported.
 func wantFaults(t *testing.T, told map[string]string, want map[string]string) {
 	t.Helper()
 	for key, says := range want {
@@ -59,7 +59,7 @@ func TestLoad_NoSinkConfigured_NoneIsRequired(t *testing.T) {
 	}
 }
 
-// Every sink without an address is named for each mode in which billing events arrive, and for no other.
+// Every sink without an address is reported for each mode in which billing events arrive, and for no other mode.
 func TestUnconfiguredSinks_ModesThatArrive(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ yaml, want string }{
@@ -181,7 +181,7 @@ func TestLoad_Accounts(t *testing.T) {
 	}
 }
 
-// The header of a relay is a header's name, and none of the headers that a mail has anyway.
+// The header of a relay must be a valid header name, and not a header that every e-mail has.
 func TestLoad_KeyHeader_AHeaderOfTheRelay(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]bool{

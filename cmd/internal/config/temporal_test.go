@@ -13,7 +13,7 @@ func TestTemporal_Page(t *testing.T) {
 	if err := os.WriteFile(file, []byte("[profile.default]\nnamespace = \"pawl\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TEMPORAL_NAMESPACE", "") // puts back what whoever runs the test has
+	t.Setenv("TEMPORAL_NAMESPACE", "") // restores the developer's own value after the test
 	if err := os.Unsetenv("TEMPORAL_NAMESPACE"); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestTemporal_Page(t *testing.T) {
 		{at, "stripe:evt_1", "run-1", "https://temporal.example.com/ui/namespaces/pawl/workflows/stripe:evt_1/run-1/history"},
 		{at, "stripe:evt_1", "", "https://temporal.example.com/ui/namespaces/pawl/workflows/stripe:evt_1"},
 		{at, "github:a%20b/c?d", "run-1", "https://temporal.example.com/ui/namespaces/pawl/workflows/github:a%2520b%2Fc%3Fd/run-1/history"},
-		{at, "", "", ""}, // it has no run
+		{at, "", "", ""}, // the receipt has no run
 		{config.Temporal{ConfigFile: file}, "stripe:evt_1", "run-1", ""},
 	} {
 		if got := tt.t.Page(tt.workflow, tt.run); got != tt.in {

@@ -47,7 +47,7 @@ type Server struct {
 }
 
 const (
-	// mostConnections is how many connections the listener has. A browser keeps up to six.
+	// mostConnections is how many connections the listener has. A browser opens up to six connections.
 	mostConnections = 512
 	// mostBody is the maximum size of a form in bytes, and mostBodyUnsigned the maximum for a request without a person.
 	mostBody, mostBodyUnsigned = 64 << 10, 8 << 10

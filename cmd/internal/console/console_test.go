@@ -36,8 +36,8 @@ import (
 
 func TestMain(m *testing.M) { schematest.Main(m) }
 
-// stand is a console with its own database and without Temporal. db has the owner's role, and role is the console's
-// role.
+// stand is a console with a separate database and without Temporal. db is connected as the owner, and role as the
+// console's database role.
 type stand struct {
 	t    *testing.T
 	db   *pgxpool.Pool
@@ -51,7 +51,7 @@ type stand struct {
 
 const password = "correct horse battery"
 
-// newStand serves a console. change may edit its configuration.
+// newStand starts a console. change may edit its configuration.
 func newStand(t *testing.T, change func(*config.Config)) *stand {
 	t.Helper()
 	s := &stand{t: t, db: schematest.New(t), cfg: new(config.Config)}
@@ -80,7 +80,7 @@ func newStand(t *testing.T, change func(*config.Config)) *stand {
 	return s
 }
 
-// away is a Temporal that does not respond.
+// away simulates a Temporal that does not respond.
 type away struct{ decide.Temporal }
 
 var errAway = errors.New("temporal is away")
@@ -94,7 +94,7 @@ func (away) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (clien
 	return nil, errAway
 }
 
-// browser stores cookies and follows no redirect.
+// browser is an HTTP client that stores cookies and follows no redirect.
 type browser struct {
 	*stand
 	http.Client
@@ -109,8 +109,8 @@ func (s *stand) browser() *browser {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// as returns a browser in which a person with these roles has signed in. It adds the person, unless the file has one of
-// that name.
+// as returns a browser in which a person with these roles has signed in. It adds the person to the users file, unless
+// the file contains this name.
 func (s *stand) as(name string, roles ...role.Role) *browser {
 	s.t.Helper()
 	found, err := s.auth.Named(name)
@@ -198,7 +198,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 		p := &decide.Person{Name: "x", Roles: []role.Role{named}}
 		for _, r := range routes {
 			path := fill.ReplaceAllString(r.Path, "x")
-			if path == "/sign-out" { // it would end the session
+			if path == "/sign-out" { // signing out would end the session
 				continue
 			}
 			for _, method := range methods {
@@ -227,7 +227,7 @@ func TestRoutes_RoleByRouteByMethod(t *testing.T) {
 			}
 		}
 	}
-	// Each verb requires its own permission, although all verbs have one route.
+	// Each verb requires its own right, although all verbs share one route.
 	for named, b := range browsers {
 		if named == "" {
 			continue
@@ -370,7 +370,7 @@ func TestUsers_RemovedOrOtherRoles_AtOnce(t *testing.T) {
 	}
 }
 
-// edit replaces a text in the file of users.
+// edit replaces a text in the users file.
 func (s *stand) edit(old, new string) {
 	s.t.Helper()
 	content, err := os.ReadFile(s.cfg.Console.Users)
@@ -382,8 +382,8 @@ func (s *stand) edit(old, new string) {
 	}
 }
 
-// A session ends when its password is replaced, even by the same one, and is not restored when a name is removed and
-// added again.
+// A session ends when the person's password is replaced, even with the same password, and it stays ended if the name
+// is removed and added again.
 func TestUsers_OtherPassword_SessionEnds(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -580,7 +580,8 @@ func TestPages_WhatComesFromOutside_IsText(t *testing.T) {
 				t.Errorf("%s shows %q as it came", path, raw)
 			}
 		}
-		if at := strings.IndexAny(got.text, strings.TrimRight(schematest.HiddenIn, "\r")); at >= 0 { // "\r" is part of HTML
+		// "\r" may occur in HTML
+		if at := strings.IndexAny(got.text, strings.TrimRight(schematest.HiddenIn, "\r")); at >= 0 {
 			t.Errorf("%s has a hidden character: %q", path, got.text[max(0, at-60):at+10])
 		}
 		if strings.Contains(got.text, "&lt;script&gt;alert(1)") {
@@ -627,8 +628,8 @@ func TestReveal_ByRight_AndAudited(t *testing.T) {
 	}
 }
 
-// While the database is down, a page reports that and its consequences for webhooks. It does not report an event as
-// unknown.
+// While the database is down, each page reports this, and what it means for webhooks. No page then reports an event
+// as unknown.
 func TestPages_DatabaseAway_SaySo(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, func(c *config.Config) { c.Dev.Enabled = true })
@@ -641,8 +642,8 @@ func TestPages_DatabaseAway_SaySo(t *testing.T) {
 	}
 }
 
-// A decision with a required field is previewed before it can be made: the first form asks for the fields by GET, the
-// form after the preview fixes them.
+// A decision with a required field is previewed first: the first form requests the fields with GET, and the form
+// after the preview sends the same values.
 func TestDecide_RequiredField_AskedBeforeThePreview(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)

@@ -115,8 +115,8 @@ func newDecisionPage(v *visit, d decide.Decision, verb *decide.Verb) decisionPag
 	return page
 }
 
-// asks reports whether the form asks for fields before the preview: a field is missing, or the person wants to change a
-// field. Otherwise asks fixes the fields, because the preview is about their values.
+// asks reports whether the form must request fields before the preview: a field is missing, or the person wants to
+// change a field. Otherwise asks fixes the fields, because the preview is about their values.
 func (p *decisionPage) asks(v *visit, missing bool) bool {
 	if p.Asking = missing || lacks(p.Fields) || v.FormValue("preview") == previewLater; p.Asking {
 		p.Fields = slices.DeleteFunc(p.Fields, func(f field) bool { return f.Name == confirmField })
@@ -137,7 +137,7 @@ func (p *decisionPage) asks(v *visit, missing bool) bool {
 const (
 	// confirmField is the key of the effect that a resend repeats. The person types it after the preview.
 	confirmField = "confirm"
-	// previewLater is the value of the parameter preview that asks for the fields again.
+	// previewLater is the value of the parameter preview that requests the fields again.
 	previewLater = "later"
 )
 

@@ -14,15 +14,15 @@ import (
 //go:embed testdata/fill.sql
 var fillSQL string
 
-// secondary are the indexes without a constraint: creating them after the rows is faster.
+// secondary are the indexes without a constraint. Creating them after the rows is faster.
 const secondary = `
 select i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) from pg_index i
   join pg_class c on c.oid = i.indrelid and c.relnamespace = 'public'::regnamespace
  where not exists (select from pg_constraint where conindid = i.indexrelid)
  order by 1`
 
-// fill creates receipts in an empty database, distributed over the last year, with all their rows: see
-// testdata/fill.sql. Ten million take some minutes, and 30 GB.
+// fill creates receipts in an empty database, distributed over the last year, with all dependent rows; see
+// testdata/fill.sql. Ten million receipts take some minutes and 30 GB.
 func fill(t testing.TB, pool *pgxpool.Pool, receipts int) {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())

@@ -25,8 +25,7 @@ func (away) SignalWithStartWorkflow(context.Context, string, string, any, client
 	return nil, nil
 }
 
-// A decision about many events with much money is listed on the first page, with a link for the second person to the
-// same decision.
+// A decision about many events with much money is listed on the first page, with a link for the second person.
 func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -60,7 +59,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "asked for by ada") {
 		t.Fatalf("the first page leads nowhere: %s", home.text)
 	}
-	// The page is shown at once, and links to the preview.
+	// The page appears at once and links to the preview.
 	page := bob.get(html.UnescapeString(link[1])).text
 	later := regexp.MustCompile(`data-later="([^"]*)"`).FindStringSubmatch(page)
 	if later == nil || !strings.Contains(page, "3 events") || !strings.Contains(page, "evt_2") {

@@ -22,8 +22,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// A thousand connections, each with an unfinished head of 31 KB, use little memory, and block neither a signed-in
-// person nor a sign-in. Heads with few large fields may be incomplete, up to the number of slots.
+// A thousand connections, each with an unfinished head of 31 KB, use little memory and delay neither a signed-in
+// person nor a sign-in. Heads with a few large fields may be unfinished, up to the number of slots.
 //
 // The test is not parallel, because it measures the memory of its process.
 func TestListener_ThousandHeads_LittleMemory(t *testing.T) {
@@ -81,7 +81,7 @@ func TestListener_ThousandHeads_LittleMemory(t *testing.T) {
 	}
 }
 
-// A form before the sign-in must be small: parsing a large one uses fifty times its size.
+// A form before the sign-in must be small, because parsing a large form uses fifty times its size.
 func TestListener_UnsignedForm_IsSmall(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -92,7 +92,7 @@ func TestListener_UnsignedForm_IsSmall(t *testing.T) {
 	}
 }
 
-// behindProxy is a console that trusts X-Forwarded-For from its own machine.
+// behindProxy is a console that trusts the X-Forwarded-For header from its own machine.
 func behindProxy(t *testing.T) *stand {
 	return newStand(t, func(c *config.Config) {
 		c.Console.TrustedProxies = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}}
@@ -103,7 +103,7 @@ func (b *browser) signInFrom(client, password string) int {
 	return b.do(http.MethodPost, "/sign-in", url.Values{"name": {"ada"}, "password": {password}}, map[string]string{"X-Forwarded-For": client}).StatusCode
 }
 
-// Behind the TLS proxy, ten wrong passwords from one network do not delay a person elsewhere.
+// Behind a TLS proxy, ten wrong passwords from one network do not delay a person in another network.
 func TestSignIn_WrongElsewhere_OwnerNotDelayed(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t)
@@ -126,7 +126,7 @@ func TestSignIn_WrongElsewhere_OwnerNotDelayed(t *testing.T) {
 	}
 }
 
-// A burst of attempts compares no more passwords than the limit.
+// In a burst of sign-in attempts, the console does not compare more passwords than the limit allows.
 func TestSignIn_Burst_ComparesNoMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t)
@@ -146,8 +146,8 @@ func TestSignIn_Burst_ComparesNoMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// A header that occurs twice, from the client and from the proxy, sets neither a person nor groups, and the client's
-// X-Forwarded-For is ignored in favor of the proxy's.
+// A header that occurs twice, from the client and from the proxy, sets neither a person nor groups. The console uses
+// the proxy's X-Forwarded-For and ignores the client's.
 func TestProxy_RepeatedHeader_NotBelieved(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, func(c *config.Config) {

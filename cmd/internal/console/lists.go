@@ -68,7 +68,7 @@ func (s *Server) list(l resource.List) func(*visit) error {
 	}
 }
 
-// extensions add to a list what only the console shows: decisions and further tables.
+// extensions add parts to a list that only the console shows: decisions and further tables.
 var extensions = map[string]func(v *visit, items any, page *listPage){
 	"events": func(v *visit, _ any, page *listPage) { page.Many = manyButtons(v.person, criteria(v)) },
 	// Each object links to the decision that assigns it.

@@ -44,7 +44,7 @@ func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.found == nil {
-		// The provider uses this context to fetch keys after the request has ended.
+		// The provider's library uses this context to fetch keys after the request has ended.
 		client := &http.Client{Timeout: 10 * time.Second}
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), client), p.Issuer)
 		if err != nil {
@@ -154,7 +154,7 @@ func (p *provider) person(ctx context.Context, code string, b begun) (who identi
 	if who.name, _ = claims[p.Name].(string); who.name == "" {
 		return who, fmt.Errorf("the identity provider's token has no claim %q (console.oidc.name_claim)", p.Name)
 	}
-	// Some providers let people enter any address. Only a verified address identifies a person.
+	// Some providers let people enter any e-mail address. Only a verified address identifies a person.
 	if verified, _ := claims["email_verified"].(bool); p.Name == "email" && !verified {
 		return who, fmt.Errorf("the identity provider does not say that the address %s is verified: it has to, "+
 			"or another claim names people (console.oidc.name_claim: preferred_username, or sub)", who.name)

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// provider is an identity provider that signs in the next person of its queue.
+// provider simulates an identity provider that signs in the next person of its queue.
 func provider(t *testing.T) *mockoidc.MockOIDC {
 	t.Helper()
 	p, err := mockoidc.Run()
@@ -52,7 +52,7 @@ console:
 	return newStand(t, func(c *config.Config) { c.Console = loaded.Console })
 }
 
-// signIn goes to the provider and back, and returns the console's response.
+// signIn follows the redirects to the provider and back, and returns the console's response.
 func (b *browser) signIn(next string) *answer {
 	b.t.Helper()
 	to := b.get("/sign-in/oidc?next=" + url.QueryEscape(next))
@@ -124,7 +124,7 @@ func TestOIDC_NoRoleOrNoVerifiedAddress_NotLetIn(t *testing.T) {
 	}
 }
 
-// A callback URL of another person's sign-in does not sign in the visitor. A code is valid once.
+// The callback URL of another person's sign-in does not sign in the visitor. A code is valid only once.
 func TestOIDC_CallbackOfAnotherBrowser_Refused(t *testing.T) {
 	t.Parallel()
 	p := provider(t)

@@ -81,7 +81,7 @@ func TestSourcesAndSinks_TrafficAndTimes(t *testing.T) {
 	}
 }
 
-// absurdSQL parks two events, each with the largest amount that a row can contain.
+// absurdSQL parks two events, each with the largest amount that a column can store.
 const absurdSQL = `
 	with parked as (
 		insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, updated_at, body_hash, status, reason)
@@ -89,7 +89,7 @@ const absurdSQL = `
 		  from generate_series(1, 2) n returning id, object_id)
 	insert into event_subjects (receipt_id, object, main, amount, currency) select id, object_id, true, 9223372036854775807, 'usd' from parked`
 
-// Two amounts with a sum above 64 bits make the sum wrong, but no page fails.
+// If the sum of two amounts exceeds 64 bits, the sum is wrong, but no page fails.
 func TestPages_AmountsBeyond64Bits_Served(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -103,8 +103,8 @@ func TestPages_AmountsBeyond64Bits_Served(t *testing.T) {
 	}
 }
 
-// Money that is not booked is on Now and Overview with its amount, with a link to the decision that assigns it to an
-// account.
+// Unbooked money is listed on the pages Now and Overview with its amount and a link to the decision that assigns it
+// to an account.
 func TestPages_UnassignedMoney_LeadsToAssign(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
@@ -130,8 +130,8 @@ func TestPages_UnassignedMoney_LeadsToAssign(t *testing.T) {
 	}
 }
 
-// An account with a workspace that waits for a sink, or with an unmapped price, is not green, and its page shows the
-// cause and the next step.
+// If an account's workspace waits for a sink, or the account has an unmapped price, the account is not displayed as
+// healthy, and its page shows the cause and the next step.
 func TestAccount_Obstacle_NotGreen_WithCause(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// Each route rejects each of its parameters if it is repeated, malformed or not text, and any other parameter. A
-// parameter that no form sends empty is rejected if empty. Nothing is decided.
+// Each route rejects each of its parameters if the parameter is repeated, malformed or not text, and rejects any
+// other parameter. If no form sends a parameter empty, an empty value is rejected. No such request makes a decision.
 func TestParameters_EveryRoute_Refused(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)

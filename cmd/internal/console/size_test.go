@@ -32,16 +32,16 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// sized is a console with the API, with a database from [fill].
+// sized is a console with the API, for a database from [fill].
 type sized struct {
 	t   testing.TB
 	db  *pgxpool.Pool
 	url string
-	// dead, paid and unwanted are events; middle is a receipt of half a year ago.
+	// dead, paid and unwanted are event IDs; middle is the ID of a receipt of half a year ago.
 	dead, paid, unwanted, middle string
 }
 
-// newSized connects like the console.
+// newSized connects to the database as the console does.
 func newSized(t testing.TB, dsn string, receipts int) *sized {
 	t.Helper()
 	options, err := pgxpool.ParseConfig(dsn)
@@ -95,8 +95,8 @@ func (s *sized) text(sql string, args ...any) (text string) {
 	return text
 }
 
-// pages returns addresses of every page and of every read of the API, with each filter, and with filters without a
-// match.
+// pages returns the addresses of every page and of every read of the API, with each filter, and with filters that
+// match nothing.
 func (s *sized) pages() (all []string) {
 	q := func(path string, filters ...string) {
 		all = append(all, path)
@@ -146,7 +146,7 @@ func (s *sized) pages() (all []string) {
 	return append(all, s.asked()...)
 }
 
-// asked returns the addresses that only the API reads.
+// asked returns the addresses of the API that are not pages of the console.
 func (s *sized) asked() (all []string) {
 	for _, path := range []string{"openapi.json", "openapi.yaml", "accounts/acct-5", "accounts/acct-0", "accounts/cus_5", "accounts/acct-5/access", "accounts/cus_5/access",
 		"invoices/in_18", "invoices/A-18", "events/" + s.dead, "events/" + s.paid, "events/" + s.paid + "/payload",
@@ -175,10 +175,10 @@ func (s *sized) get(path string) int {
 	return res.StatusCode
 }
 
-// answers reports whether a status is the status of a page, including a search without a result.
+// answers reports whether a status is acceptable for a page, including a search without a result.
 func answers(status int) bool { return status < 400 || status == http.StatusNotFound }
 
-// Every page and every read of the API is in the list of measured addresses.
+// The list of measured addresses contains every page and every read of the API.
 func (s *sized) walksAll() {
 	s.t.Helper()
 	paths := s.pages()
@@ -211,7 +211,7 @@ func (s *sized) walksAll() {
 	}
 }
 
-// The cost of a page does not depend on the number of receipts: it reads the rows that it shows, and a few more.
+// The cost of a page does not depend on the number of receipts: it reads the rows that it shows and a few more.
 func TestPages_ReadFewRows(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -233,8 +233,9 @@ func TestPages_ReadFewRows(t *testing.T) {
 	}
 }
 
-// The benchmark measures each page with PAWL_RECEIPTS receipts: the average and the slowest time. The migrated database
-// at PAWL_FILLED is filled once and kept; by default the test uses a temporary one.
+// The benchmark measures each page with PAWL_RECEIPTS receipts, and prints the average and the slowest time. The
+// migrated database at PAWL_FILLED is filled once and kept. Without this variable, the benchmark uses a temporary
+// database.
 func BenchmarkPages_ManyReceipts(b *testing.B) {
 	receipts, err := strconv.Atoi(os.Getenv("PAWL_RECEIPTS"))
 	if err != nil {

@@ -12,7 +12,7 @@ var (
 	start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// guess makes n attempts, and returns the number of permitted password comparisons.
+// guess makes n attempts, and returns how many passwords were compared.
 func guess(t *tries, n int, name string, from netip.Addr, at time.Time) (compared int) {
 	for range n {
 		if a, _ := t.begin(at, name, from); a != nil {
@@ -52,7 +52,7 @@ func TestTries_Limits(t *testing.T) {
 	}
 }
 
-// All names of one network share a limit, except a name that has signed in from there before.
+// All names of one network share a limit, except a name that has signed in from this network before.
 func TestTries_Network_OwnerNotAmongThem(t *testing.T) {
 	t.Parallel()
 	tries := newTries()
@@ -70,7 +70,7 @@ func TestTries_Network_OwnerNotAmongThem(t *testing.T) {
 	}
 }
 
-// Attempts for a name from many networks are slow, except from a network that has signed in with this name.
+// Attempts for one name from many networks are slowed down, except from a network that has signed in with this name.
 func TestTries_ManyNetworks_NameIsSlowedAndNotLocked(t *testing.T) {
 	t.Parallel()
 	tries := newTries()
@@ -91,7 +91,7 @@ func TestTries_ManyNetworks_NameIsSlowedAndNotLocked(t *testing.T) {
 	}
 }
 
-// The hash for an unknown network is computed concurrently with the hash for a known one.
+// The hash for an unknown network is computed concurrently with the hash for a known network.
 func TestTries_Places_OwnerDoesNotWaitForStrangers(t *testing.T) {
 	t.Parallel()
 	tries := newTries()

@@ -45,7 +45,8 @@ func (d *door) personOf(r *http.Request) (*decide.Person, error) {
 	return known(r, p, err)
 }
 
-// known records on the connection of r that a person or program has sent it, so that strangers do not displace it.
+// known records on the connection of r that a known person or program has sent r, so that strangers do not displace
+// the connection.
 func known(r *http.Request, p *decide.Person, err error) (*decide.Person, error) {
 	if p != nil && err == nil {
 		conn := throttle.ConnOf(r.Context())

@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// The clock skew at which doctor reports a warning and a failure. Most signatures contain a time and are valid for five
-// minutes. A source without a tolerance of its own therefore rejects deliveries if the skew reaches failSkew.
+// The clock skew at which doctor reports a warning and a failure. Most signatures contain a time and are valid for
+// five minutes. If a source sets no tolerance, it therefore rejects deliveries when the skew reaches failSkew.
 const (
 	warnSkew = 5 * time.Second
 	failSkew = 5 * time.Minute
@@ -62,8 +62,8 @@ func (d *Doctor) providerClock(name string) func(context.Context, *findings) err
 	}
 }
 
-// skew adds a finding about a clock. The clock returned the time theirs at an unknown moment between begin and begin +
-// took.
+// skew adds a finding about a clock. The clock was read at an unknown moment between begin and begin + took, and its
+// time was theirs.
 func (f *findings) skew(check string, theirs, begin time.Time, took, most time.Duration) {
 	skew := begin.Add(took / 2).Sub(theirs)
 	off, word := skew.Abs()-took/2, "ahead of"

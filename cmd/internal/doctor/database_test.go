@@ -7,7 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/health"
 )
 
-// A deployment starts new processes before it stops the old ones: doctor warns before the server refuses them.
+// A deployment starts new processes before it stops the old ones, so the doctor warns before the server rejects their
+// connections.
 func TestConnections_RoomForOneMoreOfEachProcess(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

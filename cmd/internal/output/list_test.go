@@ -8,8 +8,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// A list fits the terminal: text is truncated, then columns are dropped, and an ID stays complete for copying. A pipe
-// gets everything.
+// A list fits the terminal: texts are shortened, then columns are dropped, and IDs stay complete for copying. A pipe
+// gets the complete list.
 func TestList_FitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	const id, reason = "evt_1NG8Du2eZvKYlo2CUI79vXWy", "effect_failed: finance-export:stripe:live:in_1 answered 503 for the twentieth time, and nobody knows why"

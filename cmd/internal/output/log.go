@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Lines writes log lines. A process collects the lines of a moment and writes them together, because one write per
-// delivery would cost a tenth of the throughput. If the process is killed, only the lines of the last moment are lost.
+// Lines writes log lines. A process collects the lines of a short moment and writes them together, because one write
+// per delivery would cost a tenth of the throughput. If the process is killed, only the lines of the last moment are
+// lost.
 type Lines struct {
 	To io.Writer
 

@@ -9,7 +9,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// Control characters in text from outside have no effect on a terminal, even in JSON, and decode to the same text.
+// Control characters in text from other systems have no effect on a terminal, even in JSON, and JSON decodes to the
+// same text.
 func TestWriteJSON_HiddenCharacters_Escaped(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// RunConsole serves the console until ctx ends. serve must call listens with its address when it listens. From then on
-// the node is ready while the database responds.
+// RunConsole serves the console until ctx ends. serve must call listens with its address when it listens. After this
+// call the node is ready while the database responds.
 func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, listens func(net.Addr)) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

@@ -7,9 +7,9 @@ import (
 )
 
 // leaveCore makes Go use one core less if the database is on this machine. All callers of a group commit wait for one
-// process of Postgres. That process would itself wait for a core while requests occupy every core. On two cores, the
-// free core costs a tenth of the throughput, and makes each answer a tenth slower. leaveCore does nothing if GOMAXPROCS
-// is set in the environment. It reports whether it left a core free.
+// process of Postgres. Postgres would then wait for a core while requests occupy every core. On two cores, the free
+// core costs a tenth of the throughput, and makes each answer a tenth slower. leaveCore does nothing if GOMAXPROCS is
+// set in the environment. It reports whether it left a core free.
 func (n *Node) leaveCore(ctx context.Context, env func(string) (string, bool)) (left bool) {
 	cores := runtime.GOMAXPROCS(0)
 	if cores == 1 || isSet(env, "GOMAXPROCS") {

@@ -17,8 +17,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A core is left to a database on this machine if both ends of a connection are local. An SSH tunnel and Cloud SQL's
-// proxy also listen here, but their database is elsewhere. 127.0.0.2 represents another machine.
+// A core is left free for a database on this machine if both ends of a connection are local. An SSH tunnel and Cloud
+// SQL's proxy also listen on this machine, but their database is on another machine. 127.0.0.2 represents another
+// machine.
 func TestBesideDatabase_SeenFromBothEnds(t *testing.T) {
 	t.Parallel()
 	server, socket := openServer(t)
@@ -105,8 +106,8 @@ func TestLeaveCore_Environment_Decides(t *testing.T) {
 	}
 }
 
-// The end of an ingress does not change a GOMAXPROCS from the environment either. The test is not parallel, like the
-// one above.
+// The end of an ingress does not change a GOMAXPROCS from the environment either. The test is not parallel, for the
+// same reason as the test above.
 func TestIngress_CoresOfEnvironment_StayThem(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	cfg := load(t, schematest.NewDSN(t))
@@ -129,7 +130,7 @@ func TestIngress_CoresOfEnvironment_StayThem(t *testing.T) {
 // openServer returns a server that accepts connections from every loopback address, and from a socket.
 func openServer(t *testing.T) (server *localpg.Server, socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pawl-open-") // the user of Postgres could not enter t.TempDir
+	dir, err := os.MkdirTemp("", "pawl-open-") // the operating-system user of Postgres could not enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

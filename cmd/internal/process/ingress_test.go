@@ -19,7 +19,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// An ingress that starts while Temporal is down exports the backlog, which the alert for this outage uses.
+// An ingress that starts while Temporal is down exports the size of the backlog, because the alert for this outage
+// uses it.
 func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
@@ -45,7 +46,7 @@ func TestIngress_StartedWithoutTemporal_BacklogIsMeasured(t *testing.T) {
 	}
 }
 
-// lines is a log that may be read while it is written.
+// lines is a log that a test can read while the process writes to it.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -63,7 +64,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// If ingress and worker are one process, effects that use all of their connections do not delay deliveries.
+// If ingress and worker are one process and the effects use all of their connections, deliveries are not delayed.
 func TestListen_EffectsHoldEveryConnection_DeliveriesTaken(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {

@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// closedTemporal is a Temporal whose operator service returns err.
+// closedTemporal simulates a Temporal with an operator service that returns err.
 type closedTemporal struct {
 	client.Client
 	operatorservice.OperatorServiceClient
@@ -39,7 +39,7 @@ func (c closedTemporal) AddSearchAttributes(context.Context, *operatorservice.Ad
 	return nil, serviceerror.NewPermissionDenied("not for you", "")
 }
 
-// If an administrator registers search attributes, pawl may lack the permission to check them.
+// If an administrator has registered the search attributes, pawl may lack the permission to check them.
 func TestEnsureSearchAttributes_NotLetIn_GoesOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -61,8 +61,8 @@ func TestEnsureSearchAttributes_NotLetIn_GoesOn(t *testing.T) {
 	}
 }
 
-// During a rolling deployment, the old version may restart with the newer database. A rollback needs the warning,
-// because some migrations require that older versions are stopped.
+// During a rolling deployment, the old version may restart with the newer database schema. The warning is needed for
+// a rollback, because some migrations require that older versions are stopped.
 func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -84,7 +84,7 @@ func TestCheckSchema_NewerDatabase_WarnsAndGoesOn(t *testing.T) {
 	}
 }
 
-// A database that was down at the start is checked when it is available.
+// If the database was down at the start, its schema is checked when the database is available.
 func TestAwaitSchema(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

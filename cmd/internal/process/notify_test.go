@@ -29,13 +29,13 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// people is a receiver of messages.
+// people is a receiver of notifications.
 type people struct {
 	*httptest.Server
 	mu     sync.Mutex
 	bodies []string
 	keys   []string
-	// answer is called before a message is accepted; nil means nothing.
+	// answer is called before a message is accepted; if it is nil, every message is accepted.
 	answer func(w http.ResponseWriter, r *http.Request) (taken bool)
 }
 
@@ -54,7 +54,7 @@ func newPeople(t *testing.T) *people {
 	return p
 }
 
-// telling is a worker of a configuration with these sinks.
+// telling is a worker with the configured notification sinks.
 type telling struct {
 	*Node
 	sinks []NotifySink
@@ -62,7 +62,7 @@ type telling struct {
 	o     *decide.Operator
 }
 
-// tells opens a worker; notify is a section of its file, in which env:URL is the receiver's URL.
+// tells starts such a worker; notify is a section of its file, in which env:URL is the receiver's URL.
 func tells(t *testing.T, dsn, url, notify string) *telling {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pawl.yaml")
@@ -92,7 +92,7 @@ func tells(t *testing.T, dsn, url, notify string) *telling {
 	return w
 }
 
-// tell runs one pass, and sends the due messages.
+// tell runs one pass and sends the due messages.
 func (w *telling) tell(t *testing.T) {
 	t.Helper()
 	if err := w.pass(t.Context(), w.o, w.sinks, time.Minute); err != nil {
@@ -127,7 +127,7 @@ func (w *telling) exec(t *testing.T, statements ...string) {
 
 const receiptRow = `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at) values `
 
-// planted contains one condition of each kind that a worker reports.
+// planted creates one condition of each kind that a worker reports.
 var planted = []string{
 	receiptRow + `('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now() - interval '1 hour', '\x01', 'dead', 'effect_failed: ada@example.com', now(), now()),
 		('00000000-0000-0000-0000-000000000002', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'customer.updated', now() - interval '1 hour', '\x01', 'dead', 'effect_failed: x', now(), now()),
@@ -179,11 +179,11 @@ var told = []string{
 	"page source stripe: it is off", "ticket source stripe: it is old", "ticket destination crm does not accept events",
 }
 
-// ada matches the name of a person, and no part of a hash.
+// ada matches the name of a person, but no part of a hash.
 var ada = regexp.MustCompile(`\bada\b`)
 
-// Each condition is reported once, by two workers that check and send concurrently, to each of three sinks; a pager gets
-// only pages. When all conditions have ended, the end is reported. No message contains personal data.
+// Two workers check and send concurrently. Each condition is reported once to each of three sinks, and a sink for
+// pages gets only pages. When a condition has ended, its end is reported. No message contains personal data.
 func TestNotify_PlantedConditions_EachToldOnce(t *testing.T) {
 	t.Parallel()
 	dsn, hook, box := schematest.NewDSN(t), newPeople(t), activitiestest.NewMailbox(t, false)
@@ -195,7 +195,7 @@ func TestNotify_PlantedConditions_EachToldOnce(t *testing.T) {
 		t.Fatalf("notified without a cause: %q", hook.bodies)
 	}
 	one.exec(t, planted...)
-	one.auditBroken.Store(true) // only this worker has checked it
+	one.auditBroken.Store(true) // only this worker has verified the audit trail
 	together := func() {
 		t.Helper()
 		var both sync.WaitGroup
@@ -268,8 +268,8 @@ func TestNotify_PlantedConditions_EachToldOnce(t *testing.T) {
 	}
 }
 
-// Decisions that wait for a second person are reported once a day per verb, with their money. Their end is reported
-// when each was decided or has expired: by its time, or because its event has changed.
+// Decisions that wait for a second person are reported once a day per verb, with their amount. Their end is reported
+// after each decision was confirmed or has expired, by its time or because its event has changed.
 func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 	t.Parallel()
 	hook := newPeople(t)
@@ -316,9 +316,9 @@ func TestNotify_SecondPerson_OnceADay_OverWhenNoneWaits(t *testing.T) {
 	told("over "+one, "over "+skip)
 }
 
-// A provider keeps delivering an event that is parked. People get one message with the command that shows the event,
-// and one when the event is no longer parked. Duplicates of a processed event, and a provider's normal retries, cause
-// no message.
+// A provider delivers a parked event again and again. Operators get one message with the command that shows the
+// event, and one message when the event is no longer parked. Duplicates of a processed event, and a provider's normal
+// retries, cause no message.
 func TestNotify_ParkedEventDeliveredAgain_ToldOnceAndOver(t *testing.T) {
 	t.Parallel()
 	hook := newPeople(t)
@@ -333,7 +333,7 @@ func TestNotify_ParkedEventDeliveredAgain_ToldOnceAndOver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// repeated returns the messages about repeated deliveries since the last call.
+	// repeated returns the messages about repeated deliveries since its last call.
 	repeated := func() (found []notice.Message) {
 		t.Helper()
 		w.tell(t)
@@ -378,8 +378,8 @@ func TestNotify_ParkedEventDeliveredAgain_ToldOnceAndOver(t *testing.T) {
 	}
 }
 
-// A worker dies after a sink has accepted a message and before that is recorded: the message is sent again with the
-// same key.
+// A worker dies after a sink has accepted a message and before the worker has recorded it: the message is sent again
+// with the same key.
 func TestNotify_DiesBeforeTheRecord_SameKeyAgain(t *testing.T) {
 	t.Parallel()
 	dsn, hook := schematest.NewDSN(t), newPeople(t)
@@ -416,8 +416,8 @@ func TestNotify_DiesBeforeTheRecord_SameKeyAgain(t *testing.T) {
 	}
 }
 
-// A sink that hangs or rejects messages affects only itself: the other sinks are notified, its breaker opens, and after
-// it has recovered it gets each message once.
+// A sink that hangs or rejects messages affects only itself: the other sinks are notified, its breaker opens, and
+// after it has recovered it gets each message once.
 func TestNotify_OneSinkFails_OthersAreTold(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
@@ -459,7 +459,7 @@ func TestNotify_OneSinkFails_OthersAreTold(t *testing.T) {
 	}
 }
 
-// A process calls the heartbeat URL while it works, and not while it cannot work.
+// A process calls the heartbeat URL only while it can work.
 func TestBeat_WhileItWorks(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -481,7 +481,7 @@ func TestBeat_WhileItWorks(t *testing.T) {
 	if err := beat(Ingress); err != nil {
 		t.Error(err)
 	}
-	if err := beat(Worker); err == nil || !strings.Contains(err.Error(), "temporal") { // it is away
+	if err := beat(Worker); err == nil || !strings.Contains(err.Error(), "temporal") { // the server is down
 		t.Errorf("a worker without Temporal called: %v", err)
 	}
 	w.stopping.Store(true)
@@ -498,7 +498,7 @@ func TestBeat_WhileItWorks(t *testing.T) {
 	}
 }
 
-// Text from outside is plain text in one line of a message, for each channel.
+// In each channel, text from other systems appears as plain text in one line of a message.
 func TestNotify_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	hook, box := newPeople(t), activitiestest.NewMailbox(t, false)

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Backlogs and sinks that are down are on /metrics with their age, which the alerts use.
+// /metrics contains the backlogs and the sinks that are down, with their ages, because the alerts use them.
 func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 	t.Parallel()
 	n := open(t, schematest.NewDSN(t), func(cfg *config.Config) {
@@ -104,7 +104,7 @@ func TestObserve_OldReceiptsAndSinkOut_OnMetrics(t *testing.T) {
 
 var sample = regexp.MustCompile(`(?m)^(pawl_[a-z_]+(?:\{[^}]*\})?) ([0-9.e+]+)$`)
 
-// scraped reads the node's /metrics.
+// scraped reads /metrics of the node.
 func scraped(t *testing.T, n *Node) map[string]float64 {
 	t.Helper()
 	page := httptest.NewRecorder()

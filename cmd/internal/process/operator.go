@@ -35,7 +35,7 @@ func Outlook(cfg *config.Config, pool *pgxpool.Pool,
 	}
 }
 
-// NewOperator returns the operator of a process. It decides and previews with the process's configuration.
+// NewOperator returns the operator of a process. It makes decisions and previews with the process's configuration.
 func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store, temporal client.Client,
 	log *slog.Logger) (*decide.Operator, error) {
 	namespace, err := cfg.Temporal.Namespace()

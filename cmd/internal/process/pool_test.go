@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// poolOn returns a pool like in every process.
+// poolOn returns a pool with the settings of every process.
 func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
 	options, err := poolOptions("env:DSN", dsn, schema.Handle, EffectConns)
@@ -27,7 +27,7 @@ func poolOn(t *testing.T, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// A server is made read-only during a failover, and keeps its connections.
+// A server becomes read-only during a failover, and keeps its connections open.
 func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -40,7 +40,7 @@ func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
 	if err := exec(write); err != nil {
 		t.Fatal(err)
 	}
-	if err := exec(`set default_transaction_read_only = on`); err != nil { // one connection has the setting
+	if err := exec(`set default_transaction_read_only = on`); err != nil { // only this connection has the setting
 		t.Fatal(err)
 	}
 	if err := exec(write); err == nil || !strings.Contains(err.Error(), "25006") {
@@ -51,8 +51,8 @@ func TestPool_ServerBecomesReadOnly_ConnectedAnew(t *testing.T) {
 	}
 }
 
-// A transaction that waited for a lock must see the rows that were committed meanwhile: two equal requests would
-// otherwise be two rows of the audit trail.
+// A transaction that waited for a lock must see the rows that were committed meanwhile; otherwise two equal requests
+// would add two rows to the audit trail.
 func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -72,8 +72,8 @@ func TestPool_OtherDefaultIsolation_ReadCommitted(t *testing.T) {
 	}
 }
 
-// The plans that CheckStatements checks are the plans of a process that handles events. Connections that a pooler in
-// transaction mode lends to other clients are not changed.
+// A process that handles events uses the same plans that CheckStatements checks. Connections through a pooler in
+// transaction mode are not changed, because the pooler lends them to other clients.
 func TestNode_PlansByKey(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)

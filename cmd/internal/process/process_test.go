@@ -61,7 +61,7 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// until waits for a condition that must become true soon.
+// until waits until a condition is true.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	deadline, tick := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)

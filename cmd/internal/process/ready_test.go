@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A process with an ingress is ready when it listens, even if its worker starts first. It is not ready any more when it
-// stops listening.
+// A process with an ingress is ready when the ingress listens, even if its worker starts first. When the ingress
+// stops listening, the process is no longer ready.
 func TestReady_IngressAndWorker_WhileItListens(t *testing.T) {
 	t.Parallel()
 	address := schematest.FreeAddr(t)

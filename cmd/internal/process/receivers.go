@@ -17,8 +17,8 @@ import (
 	"github.com/pawlhq/pawl/workflows/plan"
 )
 
-// receivers creates the values with methods that are the activities of the catalogue, from the configuration. A worker
-// registers them. A preview only reads them: it has no effects and publishes nothing.
+// receivers creates, from the configuration, the receivers of the activities in the catalogue. A worker registers
+// them. A preview only reads them: it runs no effects and publishes nothing.
 func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.Outlooks, error) {
 	c, state, sinks := n.Config, billing.New(n.Pool), n.sinks()
 	objects, err := n.objects(effects, state)

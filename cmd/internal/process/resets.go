@@ -39,7 +39,8 @@ func newResets(histories intervention.Histories, record func(context.Context, ru
 		wake: make(chan struct{}, 1)}
 }
 
-// mostNoticed limits the size of noticed. If a run is removed from it, it is recorded again, which changes nothing.
+// mostNoticed limits the size of noticed. If a run is removed from noticed, the run is recorded again, which changes
+// nothing.
 const mostNoticed = 100_000
 
 // notice queues a run to be recorded, without waiting.

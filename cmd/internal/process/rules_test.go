@@ -21,8 +21,8 @@ func fileIn(pool *pgxpool.Pool, file *config.Config) *fileRules {
 	return &fileRules{Operator: &decide.Operator{Verbs: operator.Verbs, DB: pool, Audit: audit.New(pool, log)}, config: file, log: log}
 }
 
-// A development environment that starts with another file, or with shorter days, uses them. Any other environment uses
-// the active rules until a person applies new ones.
+// A development environment that starts with another file, or with shorter days, uses the new rules. Any other
+// environment uses the active rules until a person applies new rules.
 func TestAdopt_FileChanged_DevelopmentAlone(t *testing.T) {
 	t.Parallel()
 	for name, dev := range map[string]bool{"development": true, "production": false} {
@@ -48,8 +48,8 @@ func TestAdopt_FileChanged_DevelopmentAlone(t *testing.T) {
 	}
 }
 
-// A file that only adds to the active rules is applied automatically, once, by any number of workers. Any other file
-// stays a proposal, and so does one that a person has reverted.
+// If a file only adds to the active rules, it is applied automatically and once, by any number of workers. Any other
+// file stays a proposal, and so does a file that a person has reverted.
 func TestAdopt_FileCompletes_ByItself(t *testing.T) {
 	t.Parallel()
 	old := func(c *config.Config) {

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// The level depends on the SDK's own messages, so the test makes the SDK log them.
+// The level of a line depends on messages in the SDK, so the test makes the SDK log them.
 func TestSDKLogger_ActivityFails_IsNoError(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -13,9 +13,9 @@ import (
 	"github.com/pawlhq/pawl/workflows/plan"
 )
 
-// Each kind of effect outside of pawl's database has a configured sink, a gate (without it there is no pause, no
-// breaker and no row in `pawl sinks`), and the timeout of its sink: with the shorter timeout of pawl's own rows, an
-// e-mail could be cut off behind its point of no return and become uncertain.
+// Each kind of effect outside of pawl's database has a configured sink, a gate and the timeout of its sink. Without a
+// gate there is no pause, no breaker and no row in `pawl sinks`. With the shorter timeout of pawl's own effects, an
+// e-mail could be interrupted after its point of no return and become uncertain.
 func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 	t.Parallel()
 	c := &config.Config{Destinations: map[string]config.Destination{"crm": {}}, Sinks: config.Sinks{"workspaces": {}, "finance": {}, "email": {}}}
@@ -50,7 +50,7 @@ func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 	}
 }
 
-// A sink that is per mode has a gate for each mode that it serves.
+// A sink that is configured per mode has a gate for each of its modes.
 func TestGates_PerMode(t *testing.T) {
 	t.Parallel()
 	c := &config.Config{Sinks: config.Sinks{
@@ -66,7 +66,7 @@ func TestGates_PerMode(t *testing.T) {
 	}
 }
 
-// The log of a worker without sinks names every effect that is skipped, so that nobody waits for it.
+// The log of a worker without sinks names every effect that is skipped, so that operators do not wait for it.
 func TestWarnOfSkippedEffects_NamesEach(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

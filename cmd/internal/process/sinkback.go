@@ -43,8 +43,8 @@ func (n *Node) notifyRecovered(sink string) {
 func (n *Node) resume(ctx context.Context, sink string, gate *effect.Gate) {
 	n.log.InfoContext(ctx, "sink has recovered", "sink", sink)
 	pace := rate.NewLimiter(rate.Limit(n.Breaking.Back), 1)
-	// More than one pass is needed, because a run may start to wait during a pass in a process that does not know the
-	// new state yet. Several runs are signalled at once, because a busy Temporal takes too long for each.
+	// More than one pass is needed, because a run may start to wait during a pass, in a process that does not know
+	// the new state yet. Several runs are signalled at once, because a busy Temporal takes too long for each.
 	const passes, page, sideBySide = 5, 200, 8
 	for range passes {
 		told := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// signalled is a Temporal that records the signalled runs with their times.
+// signalled simulates a Temporal that records the signalled runs with their times.
 type signalled struct {
 	client.Client
 	mu   sync.Mutex
@@ -37,8 +37,8 @@ func (s *signalled) SignalWorkflow(_ context.Context, id, _, name string, _ any)
 	return nil
 }
 
-// A sink recovers that many runs wait for: each is signalled once, at a limited rate. If the sink goes down again, the
-// others keep waiting.
+// When a sink recovers, each of the many waiting runs is signalled once, at a limited rate. If the sink goes down
+// again, the remaining runs keep waiting.
 func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 	t.Parallel()
 	const waiting, back = 60, 40
@@ -81,10 +81,11 @@ func TestLetIn_Gradually_UntilItIsOutAgain(t *testing.T) {
 			if outAfter > waiting && told != waiting {
 				t.Errorf("%d of %d were signalled", told, waiting)
 			}
-			if outAfter < waiting && (told < outAfter || told > outAfter+10) { // eight may be in progress
+			// up to eight signals may be in progress
+			if outAfter < waiting && (told < outAfter || told > outAfter+10) {
 				t.Errorf("%d were signalled, %d before it was down again", told, outAfter)
 			}
-			// The rate limits the starts per second; the first one is immediate.
+			// The rate limits the number of starts per second; the first start is immediate.
 			if took, want := temporal.at[told-1].Sub(temporal.at[0]), time.Duration(told-10)*time.Second/back; took < want {
 				t.Errorf("%d runs were let in within %s, want at least %s", told, took, want)
 			}

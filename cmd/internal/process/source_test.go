@@ -33,7 +33,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// The allow-list of the configuration is used by the server.
+// The server uses the allow-list of the configuration.
 func TestIngressSource_AllowFrom(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "postgres://localhost/none")
@@ -50,7 +50,7 @@ func TestIngressSource_AllowFrom(t *testing.T) {
 	}
 }
 
-// A JSON pointer (RFC 6901) finds its value, even if a name contains a dot, a tilde or a slash.
+// A JSON pointer (RFC 6901) finds its value even if a name contains a dot, a tilde or a slash.
 func TestCorrelation(t *testing.T) {
 	t.Parallel()
 	body := `{"data":{"object":{"order.id":"a","tilde~":"b","sl/ash":"c","list":["d"]}}}`

@@ -78,7 +78,7 @@ func (n *Node) RunWorker(ctx context.Context) error {
 			if err := n.EnsureSearchAttributes(ctx); err != nil {
 				return nil, err
 			}
-			// before any event is processed
+			// before this worker processes any event
 			if err := own.adopt(ctx); err != nil {
 				return nil, err
 			}
@@ -148,7 +148,7 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 		options.OnFatalError = func(err error) {
 			select {
 			case refused <- err:
-			default: // several pollers of the worker may report it
+			default: // several pollers of the worker may report the stop
 			}
 		}
 		w, err := equipped(ctx, options)

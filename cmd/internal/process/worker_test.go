@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// refusedWorker is a worker that the SDK stops by itself after a while.
+// refusedWorker is a worker that the SDK stops after a while.
 type refusedWorker struct {
 	worker.Worker
 	after   time.Duration
@@ -69,8 +69,8 @@ func TestKeepWorking_WorkerIsRefused_AnotherIsStarted(t *testing.T) {
 	}
 }
 
-// An attempt records its failure, and is paused before it updates the receipt; later attempts end the retries, and the
-// run parks. The receipt stays parked when the first attempt continues.
+// An attempt records its failure and is suspended before it updates the receipt. Later attempts end the retries, and
+// the run parks. When the first attempt continues, the receipt stays parked.
 func TestShowRetrying_AfterTheRunHasParked_StaysParked(t *testing.T) {
 	t.Parallel()
 	receipts := receipt.NewStore(schematest.New(t), receipt.Options{Timeout: 10 * time.Second})

@@ -24,7 +24,7 @@ import (
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// All is the list of all lists, in the order of the console.
+// All contains every list, in the order of the console.
 var All = []List{events, accounts, tasks, unassigned, approvals, jobs, effects, rejected, sinks, sources, rules, trail,
 	tokens}
 

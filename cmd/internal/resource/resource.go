@@ -1,5 +1,6 @@
-// Package resource describes each list of pawl once: its name, right, filters, query and columns. The command line, the
-// API, its OpenAPI document and the console iterate over [All], so a list added here is on all of them.
+// Package resource describes each list of pawl once: its name, right, filters, query and columns. The command line,
+// the API, its OpenAPI document and the console iterate over [All], so a list that is added here appears on all of
+// them.
 package resource
 
 import (

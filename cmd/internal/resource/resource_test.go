@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 )
 
-// A list without one of these parts would be missing or silent on a surface.
+// If a description lacked one of these parts, the list would be incomplete on a surface.
 func TestAll_Complete(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -22,11 +22,11 @@ import (
 // Secret is the secret of each source of a stack.
 const Secret = "whsec_0123456789abcdef0123456789abcdef"
 
-// Away is an address without a Temporal server.
+// Away is an address where no Temporal server listens.
 const Away = "127.0.0.1:1"
 
 // Main sets the address of Temporal to an address without a server, and runs the tests. Otherwise tests that need no
-// Temporal would use a server on the default port.
+// Temporal would connect to a server on the default port.
 func Main(m *testing.M) {
 	if err := os.Setenv("TEMPORAL_ADDRESS", Away); err != nil {
 		panic(err)
@@ -62,7 +62,7 @@ func Decode[T any](t *testing.T, r Result) T {
 	return v
 }
 
-// Connect opens a connection of the test's own to the database at dsn.
+// Connect opens a separate connection to the database at dsn.
 func Connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -73,7 +73,7 @@ func Connect(t *testing.T, dsn string) *pgx.Conn {
 	return conn
 }
 
-// Stack is a configuration file and the environment it refers to.
+// Stack is a configuration file, together with the environment variables that it refers to.
 type Stack struct {
 	Program command.Program
 	File    string
@@ -115,7 +115,7 @@ func Sandbox(t *testing.T, program command.Program, source string) (s Stack, dsn
 	return s, dsn
 }
 
-// Locked returns a stack with a database. Its receipts are locked until the test ends.
+// Locked returns a stack with a database in which another transaction locks all receipts until the test ends.
 func Locked(t *testing.T, program command.Program) Stack {
 	t.Helper()
 	dsn := schematest.NewDSN(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// Gate is an ingress of the stack's configuration, in this process.
+// Gate is an ingress with the configuration of the stack, in this process.
 type Gate struct {
 	http.Handler
 	Pool *pgxpool.Pool
@@ -76,7 +76,7 @@ func NewGate(t *testing.T, s Stack, dsn string) Gate {
 	return Gate{server.Handler(), pool, stop}
 }
 
-// Post signs a request like Stripe, and sends it to the ingress.
+// Post signs a request as Stripe does, and sends it to the ingress.
 func (g Gate) Post(t *testing.T, path string, in webhook.SignInput) *httptest.ResponseRecorder {
 	t.Helper()
 	if in.At.IsZero() {

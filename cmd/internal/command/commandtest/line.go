@@ -23,7 +23,7 @@ func Arguments(line string) ([]string, bool) {
 	return nil, false
 }
 
-// Words splits a line into words like a shell, as far as the pages need it.
+// Words splits a line into words as a shell does, but supports only the syntax that the documentation uses.
 func Words(line string) []string {
 	var words []string
 	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
@@ -32,7 +32,7 @@ func Words(line string) []string {
 	return words
 }
 
-// Understood parses a call as cobra would, without running it.
+// Understood parses a call as cobra does, without running it.
 func Understood(program command.Program, args []string) error {
 	cmd, rest, err := program.Root(&command.App{}, new(bool)).Find(args)
 	if err != nil {

@@ -40,7 +40,7 @@ type InitPrice struct{ Price, Plan string }
 func Init(p InitParams) []byte {
 	var b bytes.Buffer
 	if err := initTemplate.Execute(&b, p); err != nil {
-		panic("template: " + err.Error()) // cannot happen: template and parameters are fixed
+		panic("template: " + err.Error()) // template and parameters are fixed, so this cannot happen
 	}
 	return b.Bytes()
 }

@@ -1,4 +1,5 @@
-// The pages are whole without this: it copies IDs, takes keys, and renews what changes by itself.
+// The pages work without this script. It copies IDs, handles keyboard shortcuts, and updates parts that change
+// without a decision.
 "use strict";
 
 const said = document.getElementById("said");
@@ -41,8 +42,8 @@ async function pageAt(address) {
   return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
 }
 
-// A part that takes seconds is fetched when the page stands, into the place that is kept for it. Its link stays where no
-// answer comes.
+// A part of a page that takes seconds is fetched after the page has loaded, and replaces its placeholder. If there is
+// no response, the placeholder keeps its link.
 for (const part of document.querySelectorAll("[data-later]")) {
   part.setAttribute("aria-busy", "true");
   pageAt(part.dataset.later).then((page) => {
@@ -51,8 +52,8 @@ for (const part of document.querySelectorAll("[data-later]")) {
   }).catch(() => {}).finally(() => part.removeAttribute("aria-busy"));
 }
 
-// A page that changes is fetched anew while it is looked at. Nothing is replaced under a pointer's press, in a form that
-// is being written, or beside text that is selected, and what was unfolded stays so.
+// A page that changes is fetched again while it is visible. Nothing is replaced while a mouse button is pressed, a
+// form has been edited or text is selected, and open sections stay open.
 async function renew() {
   const main = document.getElementById("main");
   const busy = main.querySelector("form :focus, textarea:focus") || String(getSelection()) || main.matches(":active");
