@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// account returns the account of the change. others are accounts that a granting object has left or has moved to.
+// account returns the account of the change. others are the accounts that a granting object has left or joined.
 func (a *applying) account() (account string, others []string) {
 	if a.holds != "" {
 		return a.holds, nil
@@ -91,7 +91,7 @@ func (a *applying) lockAccount(b *pgx.Batch, id, customer string) {
 }
 
 // readHolds computes the holds on an account from its facts if the applied facts hold or release the account. The
-// caller holds the lock of the account, so that readHolds reads the facts of every decision that was committed before.
+// caller has locked the account, so that readHolds reads the facts of every decision that was committed before.
 func (a *applying) readHolds(b *pgx.Batch) {
 	if a.holds == "" {
 		return

@@ -22,9 +22,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A tale is the history of some accounts: subscriptions with their invoices, one-time purchases, refunds, disputes,
-// credits and fraud warnings, and holds by people. The expected state is derived from the history by the model's rules,
-// without a fold.
+// A tale is a generated history of some accounts: subscriptions with their invoices, one-time purchases, refunds,
+// disputes, credits and fraud warnings, and holds by people. The expected state is derived from the history with the
+// rules of the billing model, without the code of package fold.
 type tale struct {
 	*history
 	policy   fact.Policy
@@ -32,7 +32,7 @@ type tale struct {
 	orders   []*order
 	// holds are the holds by people, by subscription or account, in their order.
 	holds map[string][]hold
-	news  []string // events that are published once, in addition to the events of invoices and subscriptions
+	news  []string // events that are published once, except the events of invoices and subscriptions
 }
 
 type hold struct {
@@ -40,19 +40,19 @@ type hold struct {
 	held   bool
 }
 
-// payment is the payment of an invoice or an order.
+// payment is the payment of an invoice or of a one-time purchase.
 type payment struct {
 	id      string
 	invoice *billed
 	order   *order
 	refunds []*repaid
 
-	dispute   string // its ID, or ""
+	dispute   string // the ID of the refund, or ""
 	statuses  []string
-	since     int // the second when the current stage of the dispute began
+	since     int // the second in which the current stage of the dispute began
 	movements []fact.Movement
 
-	credit, warning    string // IDs, or ""
+	credit, warning    string // the IDs, or ""
 	voided, actionable bool
 }
 
@@ -62,7 +62,7 @@ type repaid struct {
 	succeeded  bool
 }
 
-// order is a one-time purchase: by an invoice without a subscription, or in a session.
+// order is a one-time purchase, by an invoice without a subscription or in a checkout session.
 type order struct {
 	id, account, plan string
 	session, paid     bool
@@ -93,7 +93,8 @@ func newTale(seed uint64, steps int) *tale {
 	return w
 }
 
-// charge adds the facts about the payment of an invoice: a charge that names it, or an object that connects the two.
+// charge adds the facts about the payment of an invoice: a charge that names the invoice, or an object that connects
+// the two.
 func (w *tale) charge(b *billed) {
 	if b.status != "paid" {
 		return
@@ -120,7 +121,7 @@ func (w *tale) tellCharge(p *payment, refunded int64, tied bool) {
 	w.tell(f)
 }
 
-// paidInvoice returns the paid invoice, or "" for a session.
+// paidInvoice returns the ID of the paid invoice, or "" for a session.
 func (p *payment) paidInvoice() string {
 	switch {
 	case p.invoice != nil:
@@ -138,7 +139,7 @@ func (p *payment) customer() string {
 	return "cus_1"
 }
 
-// buy adds a one-time purchase. A session may be paid later, or never.
+// buy adds a one-time purchase. A session may be paid later, or not at all.
 func (w *tale) buy() {
 	for _, o := range w.orders {
 		if o.session && !o.paid && w.random.IntN(2) == 0 {
@@ -147,7 +148,7 @@ func (w *tale) buy() {
 			return
 		}
 	}
-	w.second++ // two sessions of one second have no order
+	w.second++ // the order of two sessions in the same second is undefined
 	n := len(w.orders) + 1
 	o := &order{account: pick(w.random, "acme", "umbrella"), plan: pick(w.random, policy.Order...), second: w.second, session: w.random.IntN(2) == 0}
 	o.payment = &payment{id: fmt.Sprint("ch_o", n), order: o}
@@ -185,7 +186,7 @@ func (w *tale) pay(o *order) {
 
 // decide adds or ends a person's hold on a subscription or an account.
 func (w *tale) decide() {
-	w.second++ // two decisions of one second have no order
+	w.second++ // the order of two decisions in the same second is undefined
 	defer func() { w.second++ }()
 	held := w.random.IntN(3) == 0
 	kind := map[bool]fact.Kind{true: fact.Held, false: fact.Released}[held]
@@ -202,7 +203,8 @@ func (w *tale) decide() {
 	w.holds[account] = append(w.holds[account], hold{w.second, held})
 }
 
-// repay adds a later change of a payment. Changes of one object within one second have no order.
+// repay adds a later change of a payment: a refund, a dispute or a credit. The order of several changes of one object
+// within one second is undefined.
 func (w *tale) repay() {
 	if len(w.payments) == 0 {
 		w.history.step()
@@ -219,7 +221,7 @@ func (w *tale) repay() {
 			r := pick(w.random, p.refunds...)
 			w.tellRefund(p, r, "failed")
 		}
-	case 4: // the charge contains the sum of the refunds
+	case 4: // the charge contains only the sum of its refunds
 		w.tellCharge(p, p.refunded(), false)
 	case 5, 6:
 		w.dispute(p)
@@ -248,7 +250,7 @@ func (w *tale) tellRefund(p *payment, r *repaid, status string) {
 	f := refunded(r.id, w.second, status, r.amount)
 	f.Refund.Charge = p.id
 	w.tell(f)
-	switch { // a successful refund can still fail, and a failed one cannot succeed
+	switch { // a successful refund can still fail, but a failed refund cannot succeed
 	case r.status == "failed":
 	case status == "failed":
 		r.status = status
@@ -316,7 +318,7 @@ func (w *tale) credit(p *payment) {
 	w.tell(f)
 }
 
-// The methods below return the expected state.
+// The methods below derive the expected state.
 
 // accountOf returns the account of the payment.
 func (w *tale) accountOf(p *payment) string {
@@ -326,7 +328,7 @@ func (w *tale) accountOf(p *payment) string {
 	return w.account(p.invoice.of)
 }
 
-// disputeHolds reports whether the dispute about a payment suspends the purchase, and since when.
+// disputeHolds reports whether the dispute about a payment puts the purchase on hold, and since when.
 func (w *tale) disputeHolds(p *payment) (since int, holds bool) {
 	if p.dispute == "" {
 		return 0, false
@@ -335,7 +337,7 @@ func (w *tale) disputeHolds(p *payment) (since int, holds bool) {
 	return p.since, w.policy.HoldOnDispute && stage == "open" || w.policy.EndOnLostDispute && stage == "lost"
 }
 
-// isHeld reports whether an object is on hold, by the last of a person's decisions about it and of the disputes about
+// isHeld reports whether an object is on hold, according to the last decision of a person or the last dispute about
 // its payments.
 func (w *tale) isHeld(object string, payments ...*payment) (held bool) {
 	last := -1
@@ -361,10 +363,11 @@ func (w *tale) paymentsOf(s *happened) (list []*payment) {
 	return list
 }
 
-// payersOf returns the payments for a subscription, the newest period last.
+// payersOf returns the payments for a subscription, ordered by period.
 func (w *tale) payersOf(s *happened) []*payment {
 	payers := slices.DeleteFunc(w.paymentsOf(s), func(p *payment) bool {
-		return p.invoice.plan == "" && planOf(&s.is) != "" // for a price other than the subscription's
+		// this payment is for a price that the subscription does not have
+		return p.invoice.plan == "" && planOf(&s.is) != ""
 	})
 	slices.SortFunc(payers, func(a, b *payment) int {
 		return cmp.Or(a.invoice.period.Compare(b.invoice.period), a.invoice.at.Compare(b.invoice.at), cmp.Compare(a.invoice.id, b.invoice.id))
@@ -372,8 +375,8 @@ func (w *tale) payersOf(s *happened) []*payment {
 	return payers
 }
 
-// isTaken reports whether a payment for a subscription was taken back: by a full refund, or by a dispute that suspends
-// it and that no person has released since.
+// isTaken reports whether a payment for a subscription no longer counts: it was fully refunded, or a dispute put it
+// on hold and no person has released it since.
 func (w *tale) isTaken(s *happened, p *payment) bool {
 	since, holds := w.disputeHolds(p)
 	for _, h := range w.holds[s.id] {
@@ -382,8 +385,8 @@ func (w *tale) isTaken(s *happened, p *payment) bool {
 	return holds || w.policy.EndOnFullRefund && p.refunded() >= 1000
 }
 
-// given returns the plan that a subscription grants, and false if it grants nothing: its ordered plan, or the plan of
-// an earlier payment for the period if the later payments were taken back.
+// given returns the plan that a subscription grants, and false if it grants nothing. The plan is the ordered plan, or
+// the plan of an earlier payment if the later payments no longer count.
 func (w *tale) given(s *happened) (plan string, seats int64, gives bool) {
 	plan, seats = priced(s.known.Price), s.known.Quantity
 	payers := w.payersOf(s)
@@ -409,7 +412,7 @@ func (w *tale) given(s *happened) (plan string, seats int64, gives bool) {
 	return "", 0, false
 }
 
-// keepsBack reports whether a subscription grants nothing, for any status.
+// keepsBack reports whether a subscription grants nothing, whatever its status is.
 func (w *tale) keepsBack(s *happened) bool {
 	_, _, gives := w.given(s)
 	return !gives
@@ -490,7 +493,7 @@ func (w *tale) wantPayment(p *payment) (want []string) {
 		}
 	}
 	if p.warning != "" {
-		// Stripe: a warning is actionable while the payment is neither disputed nor refunded in full.
+		// At Stripe, a warning is actionable while the payment is neither disputed nor fully refunded.
 		disputed := slices.ContainsFunc(p.statuses, func(s string) bool { return !strings.HasPrefix(s, "warning_") })
 		open := p.actionable && !disputed && p.refunded() < 1000
 		want = append(want, words("task fraud_warning", p.warning+":", account, map[bool]string{true: "open", false: "cancelled"}[open]))
@@ -545,7 +548,7 @@ func (w *tale) wantDue() []string {
 	return due
 }
 
-// wantNews returns the events that are published once for each object, in any order.
+// wantNews returns the events that are published once per object, in any order.
 func (w *tale) wantNews() []string {
 	want := slices.Clone(w.news)
 	for _, b := range w.invoices {
@@ -568,8 +571,8 @@ func (w *tale) wantNews() []string {
 	return want
 }
 
-// announced lists the published events in order. It omits events about tasks, because a task that is open for a while
-// in one order is never open in another.
+// announced returns the published events in order. It omits events about tasks: a task that is open for a while in
+// one order of delivery may never open in another order.
 type announced struct {
 	Type, Account, Object, Attempt, Plan, State, Quantity string
 	Version                                               int64
@@ -580,8 +583,9 @@ select type, account, coalesce(data->>'refund', data->>'dispute', data->>'checko
        coalesce(data->>'attempt', ''), coalesce(data->>'plan', ''), coalesce(data->>'state', ''), coalesce(data->>'quantity', '0'), coalesce((data->>'version')::bigint, 0)
   from outbox where type not like 'task.%' order by id`
 
-// checkOrder checks the order of the published events. The versions of an account's target increase, and the last is
-// the present target. No event about a subscription follows its end; otherwise the last one contains the granted plan.
+// checkOrder checks the order of the published events. The versions of an account's target increase, and the last one
+// is the current target. No event about a subscription follows its end. If it has not ended, its last event contains
+// the granted plan.
 func (w *tale) checkOrder(list []announced) (wrong []string) {
 	version, last, ended := map[string]int64{}, map[string]string{}, map[string]bool{}
 	for _, n := range list {
@@ -630,7 +634,7 @@ func onceOnly(list []announced) []string {
 	return once
 }
 
-// late returns the facts in order, except that some were lost and arrive at the end.
+// late returns the facts in order, except that some facts were lost and arrive at the end.
 func (w *tale) late() []fact.Fact {
 	var inTime, lost []fact.Fact
 	for _, f := range w.facts {
@@ -643,8 +647,8 @@ func (w *tale) late() []fact.Fact {
 	return append(inTime, lost...)
 }
 
-// differs delivers the tale of a seed in several ways, and returns the differences from the expected state and events,
-// or "".
+// differs delivers the history of a seed in several orders, and returns the differences from the expected state and
+// events, or "".
 func (w *tale) differs(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	for name, delivered := range map[string][]fact.Fact{"in order": w.facts, "in disorder, and some twice": w.deliver(w.random), "some lost, and late": w.late()} {
@@ -705,8 +709,8 @@ func tellFacts(facts []fact.Fact) string {
 	return strings.Join(said, "\n  ")
 }
 
-// apply applies facts, one event each, to an empty database, and returns the rows, the scheduled actions and the
-// published events.
+// apply applies facts, each as a separate event, to an empty database, and returns the rows, the scheduled actions
+// and the published events.
 func (w *tale) apply(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact) (rows, due []string, news []announced) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -744,7 +748,8 @@ func newsIn(t *testing.T, tx ledger.Tx) []announced {
 	return list
 }
 
-// tales is the number of tales per seed. PAWL_HISTORIES sets it: a thousand take a quarter of an hour.
+// tales is the number of histories per seed. The environment variable PAWL_HISTORIES sets it: a thousand histories
+// take a quarter of an hour.
 func tales(t *testing.T) uint64 {
 	t.Helper()
 	said := cmp.Or(os.Getenv("PAWL_HISTORIES"), schematest.OrLong("4", "12"))
@@ -755,8 +760,8 @@ func tales(t *testing.T) uint64 {
 	return n
 }
 
-// For any history of accounts and any order of its facts, rows, tasks and scheduled actions equal the model, each event
-// is published once and in a permitted order, and a rebuild finds no difference.
+// For any history of accounts and any order of its facts: rows, tasks and scheduled actions equal the model, each
+// event is published once and in a permitted order, and a rebuild finds no difference.
 func TestApply_GeneratedAccounts_SameEndAndNews(t *testing.T) {
 	t.Parallel()
 	for name, seed := range seeds(t) {
@@ -768,7 +773,7 @@ func TestApply_GeneratedAccounts_SameEndAndNews(t *testing.T) {
 				if newTale(seed+n, most).differs(t, pool) == "" {
 					continue
 				}
-				for steps := 1; steps <= most; steps++ { // finds the shortest prefix that fails
+				for steps := 1; steps <= most; steps++ { // find the shortest prefix of the history that fails
 					if difference := newTale(seed+n, steps).differs(t, pool); difference != "" {
 						t.Fatalf("seed %d, %d steps: %s", seed+n, steps, difference)
 					}

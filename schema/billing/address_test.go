@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The newest address counts, for any order of the objects that contain it. A value that only the customer object
-// contains has its own order.
+// The newest address applies, whatever the order of the objects that contain an address. A value that only the
+// customer object contains is ordered separately.
 func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -47,7 +47,7 @@ func TestKeepAddress_EveryOrder_TheNewest(t *testing.T) {
 	}
 }
 
-// A customer stays deleted, even if other objects with its address arrive later.
+// A deleted customer stays deleted, even if other objects with the customer's address arrive later.
 func TestKeepAddress_Deleted_EveryOrder(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -72,7 +72,8 @@ func TestKeepAddress_Deleted_EveryOrder(t *testing.T) {
 	}
 }
 
-// A customer of a connected account may have the ID of one of our customers. It does not change our customer's address.
+// A customer of a connected account may have the same ID as a customer of the platform account. It does not change
+// the address of the platform's customer.
 func TestKeepAddress_ConnectedAccountsCustomer_Apart(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -19,10 +19,10 @@ import (
 
 // Apply appends the facts of one event, computes the objects that the facts are about, and writes the results: rows,
 // and published events in the outbox. It does so in tx, which also contains the ledger row of the effect. It skips
-// facts that are already stored. A planned end has passed if it is not after at. If at is zero, Apply reads the clock
-// of the database under the account's lock, so that the time never runs backwards for one account.
+// facts that are already stored. A planned end has passed if it is not after the time at. If at is zero, Apply reads
+// the clock of the database under the account's lock, so that the time never runs backwards for one account.
 //
-// Apply uses the active billing rules, or p if there are none yet.
+// Apply uses the active billing rules. If no rules are active yet, it uses p.
 //
 // Apply takes its locks in this order: the billing rules, shared with other calls; the payment, then the invoice of the
 // facts; the provider's customers; the rows of the accounts, by ID. Two calls therefore cannot deadlock, even with a
@@ -79,7 +79,7 @@ type applying struct {
 	refunds []string
 	linked  bool
 	holds   string
-	// told contains the facts that Apply derives from other facts and also appends.
+	// told contains the facts that Apply derives from other facts and appends as well.
 	told []fact.Fact
 	// known contains the facts by object. before contains the objects before the new facts are applied, and now the
 	// objects after that. folded contains the keys of the computed objects.
@@ -310,7 +310,7 @@ func (a *applying) concerned(o fold.Object) bool {
 			return true
 		}
 	case fold.KindInvoice:
-		// it moves together with its subscription
+		// an invoice moves together with its subscription
 		if i := o.(*fold.Invoice); i.Subscription != "" && !a.folded[fold.KeyOf(o)] {
 			return i.AtCheckout && a.folded[fold.Key{Kind: fold.KindSubscription, ID: i.Subscription}]
 		}

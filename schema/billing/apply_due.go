@@ -15,9 +15,9 @@ import (
 )
 
 // ApplyDue executes the scheduled actions of an account that are due at the given time, or now if that is later. It
-// removes the grants that have ended from the access of the account, and publishes events in the outbox. It does so in
-// tx, which also contains the ledger row of the effect. The returned change contains everything that is needed to plan
-// effects.
+// removes the grants that have ended from the access of the account, and publishes events in the outbox. It does so
+// in tx, which also contains the ledger row of the effect. The returned change contains everything that is needed to
+// plan effects.
 //
 // ApplyDue does not compute objects from facts: there are no new facts, and the state of an object does not depend on
 // the current time. Refunds that only charges report are the exception, because [Apply] first adds their facts.

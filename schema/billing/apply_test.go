@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 var errUndo = errors.New("nothing of this is kept")
 
-// applied applies facts, one event each, in the given order, and returns the rows and the scheduled actions. It commits
-// nothing.
+// applied applies facts, each as a separate event, in the given order, and returns the rows and the scheduled
+// actions. It rolls back.
 func applied(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Policy, now time.Time) (lines, due []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -50,7 +50,7 @@ func applied(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Policy,
 // dueRows returns the scheduled actions as sorted lines "why object step at".
 func dueRows(t *testing.T, tx ledger.Tx) []string {
 	t.Helper()
-	return dueFor(t, tx, `where why not in ('renewal', 'add_on')`) // each has its own test
+	return dueFor(t, tx, `where why not in ('renewal', 'add_on')`) // these kinds have their own tests
 }
 
 func dueFor(t *testing.T, tx ledger.Tx, where string) []string {
@@ -100,7 +100,7 @@ func checkNews(t *testing.T, tx ledger.Tx) {
 				t.Errorf("published a change of %s after its end: %+v", n.Subscription, list)
 			}
 			continue
-		case "task.opened", "task.closed": // a task opens again with its cause
+		case "task.opened", "task.closed": // a task can open again with its cause
 			continue
 		case "subscription.ended":
 			of = n.Subscription
@@ -115,7 +115,8 @@ func checkNews(t *testing.T, tx ledger.Tx) {
 	}
 }
 
-// ofFacts removes scheduled actions of the workspace, because they depend on whether the workspace ever existed.
+// ofFacts removes the scheduled actions about the workspace, because they depend on whether the workspace ever
+// existed.
 func ofFacts(due []string) []string {
 	return slices.DeleteFunc(slices.Clone(due), func(line string) bool {
 		return slices.Contains([]string{"keep", "hold", "refold"}, strings.Fields(line)[0])
@@ -174,7 +175,7 @@ func wantRows(lines []string, invoices map[string]fold.Invoice) []string {
 func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
-	for _, c := range cases { // sequential: the cases have the same customer
+	for _, c := range cases { // not parallel, because the cases have the same customer
 		t.Run(c.name, func(t *testing.T) {
 			p, now := c.terms()
 			facts := events(c.facts, true)
@@ -196,8 +197,8 @@ func TestApply_Cases_EveryOrder_SameRows(t *testing.T) {
 	}
 }
 
-// A hold on an account revokes all access, and its end restores the current access. Both publish events. Meanwhile
-// scheduled actions grant nothing, and no task to release the workspace is opened.
+// A hold on an account revokes all access, and releasing it restores the current access. Both publish events. During
+// the hold, scheduled actions grant nothing, and no task to release the workspace opens.
 func TestApply_HoldOnAccount(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))
@@ -213,7 +214,8 @@ func TestApply_HoldOnAccount(t *testing.T) {
 	})
 }
 
-// Two people decide about one account concurrently: the later decision counts, in any order of the transactions.
+// Two people decide about one account concurrently. The later decision applies, whatever the order of the
+// transactions is.
 func TestApply_HoldsOnAccount_AtOnce_LastHolds(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -243,19 +245,19 @@ func TestApply_HoldsOnAccount_AtOnce_LastHolds(t *testing.T) {
 	}
 }
 
-// asksNow excludes tasks about prices that were cancelled, because they depend on the order.
+// asksNow omits cancelled tasks about prices, because they depend on the order of the facts.
 const asksNow = `not (kind = 'unknown_price' and state = 'cancelled')`
 
-// withItem is a subscription of the starter plan with one more item.
+// withItem returns a subscription of the starter plan with one additional item.
 func withItem(price string, metered bool) fact.Fact {
 	return updated(50, "active", "starter", with(func(s *fact.Subscription) {
 		s.Items = append(s.Items, fact.Item{Price: price, Quantity: 1, Metered: metered})
 	}))
 }
 
-// An unmapped price opens one task per account, until it is mapped or its subscriptions have ended. An invoice that
-// cannot be finalized opens a task until it is finalized, or its draft is fixed or deleted. A late event results in the
-// same task.
+// An unmapped price opens one task per account. The task is open until the price is mapped or the price's
+// subscriptions have ended. An invoice that cannot be finalized opens a task, until the invoice is finalized or its
+// draft is corrected or deleted. An event that arrives late results in the same task.
 func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -306,8 +308,8 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 	}
 }
 
-// Two customers of one account, and a subscription that moves between two accounts, are processed by many workers: no
-// deadlock occurs, and the state is the same as in any other order.
+// Many workers process two customers of one account and a subscription that moves between two accounts. No deadlock
+// occurs, and the state is the same as in any other order.
 func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -352,11 +354,12 @@ func TestApply_ManyWorkers_NoDeadlock_SameRows(t *testing.T) {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	// A change of the billing rules reads all accounts, and a metric counts the subscriptions of other products.
+	// These statements may read many rows: a change of the billing rules reads all accounts, and a metric counts the
+	// subscriptions of other products.
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"touched"}, Open: []string{"remind", "not ours"}})
 }
 
-// The cost of a fold depends on its object and not on the age of the account.
+// The cost of computing an object depends on the object and not on the age of the account.
 func TestApply_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -389,7 +392,7 @@ func TestApply_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	}
 }
 
-// counting counts the statements sent to the database.
+// counting counts the statements that are sent to the database.
 type counting struct {
 	ledger.Tx
 	trips, statements int
@@ -401,8 +404,8 @@ func (c *counting) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	return c.Tx.SendBatch(ctx, b)
 }
 
-// The number of statements dominates the cost of Apply. Raise a number only with a reason in the commit, and lower it
-// when you can.
+// The number of statements dominates the cost of Apply. Raise a number only with a reason in the commit message, and
+// lower it when you can.
 func TestApply_PaidInvoices_Statements(t *testing.T) {
 	t.Parallel()
 	err := pgx.BeginFunc(t.Context(), schematest.New(t), func(tx pgx.Tx) error {
@@ -411,11 +414,11 @@ func TestApply_PaidInvoices_Statements(t *testing.T) {
 			name string
 			want int
 		}{
-			// The rules and their lock, the other locks, the fact, the inputs of the fold (facts and rows); the account
-			// and its grants; then the rows of subscription, invoice, subjects of the event, grant, scheduled actions, target and features,
-			// the accounts with similar IDs, and the published events.
+			// The statements: the rules and their lock, the other locks, the fact, the inputs of the computation
+			// (facts and rows); the account and its grants; then the rows of subscription, invoice, event subjects,
+			// grant, scheduled actions, target and features, the accounts with similar IDs, and the published events.
 			{"the first invoice of a customer", 17},
-			// No target and no features, but the scheduled actions of the subscription are read.
+			// There are no target and no features, but the scheduled actions of the subscription are read.
 			{"the next period", 16},
 		} {
 			c := counting{Tx: tx}

@@ -13,9 +13,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The captures of an authorised payment add up to the captured amount in every order, of a payment by itself and of a
-// session. A capture that is known stays as it is, because it may be booked: a larger sum that arrives first is one
-// capture.
+// In every order of delivery, the captures of an authorised payment add up to the captured amount, for a payment
+// without a session and for the payment of a session. A known capture never changes, because it may be booked. If a
+// larger sum arrives first, it counts as one capture.
 func TestApply_SeveralCaptures_EveryOrder_AddUp(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// A worked case of the billing model: the delivered facts, and the state after them in every order. The numbers are the
-// numbers of the model's cases.
+// Each case consists of the delivered facts, and of the state that the billing model requires after them, in every
+// order of delivery. The numbers of the cases are the numbers in the model.
 type workedCase struct {
 	name  string
 	facts []fact.Fact
@@ -18,7 +18,7 @@ type workedCase struct {
 	now    int
 	policy func(*fact.Policy)
 	want   []string
-	// due lists the scheduled actions, "why object step after the beginning". nil means any.
+	// due lists the scheduled actions in the form "why object step time-after-the-start". nil means any.
 	due []string
 }
 
@@ -386,7 +386,7 @@ var cases = []workedCase{
 			"acme: active pro 1 api,projects"}},
 }
 
-// keptAtZero adds items with quantity 0 to a subscription with four seats of starter.
+// keptAtZero adds items with quantity 0 to a subscription with four seats of the starter plan.
 func keptAtZero(s *fact.Subscription) {
 	left := s.Items[0]
 	s.Items[0].Quantity, s.Items[0].None = 0, true
@@ -450,7 +450,7 @@ func TestCases_EveryOrder_SameEnd(t *testing.T) {
 	}
 }
 
-// told describes the order of delivery.
+// told describes the order of delivery in failure messages.
 func told(delivered []fact.Fact) string {
 	var said []string
 	for _, f := range delivered {

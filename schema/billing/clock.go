@@ -29,7 +29,7 @@ func (a *applying) schedule(b *pgx.Batch) {
 		}
 		// an object that only moves with its customer keeps its scheduled actions
 		named := was != nil && was.Reference().Account != ""
-		if named && ref.Account == "" { // it does not belong to us any more
+		if named && ref.Account == "" { // the object does not belong to a mapped product any more
 			a.replace(b, ref.ID, "", nil, true)
 		}
 		if ref.Account == "" || named && !a.folded[fold.KeyOf(o)] && !learnt(o, was) {

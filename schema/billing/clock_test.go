@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// clock is an account with a settable time.
+// clock is an account with a clock that the test sets.
 type clock struct {
 	*testing.T
 	tx     ledger.Tx
@@ -25,7 +25,7 @@ type clock struct {
 	policy fact.Policy
 }
 
-// passing calls f with a clock on an empty database, and commits nothing.
+// passing calls f with a clock on an empty database, and rolls back.
 func passing(t *testing.T, f func(c *clock)) {
 	t.Helper()
 	t.Parallel()
@@ -39,7 +39,7 @@ func passing(t *testing.T, f func(c *clock)) {
 	}
 }
 
-// told applies facts at a second, and returns the due actions of the last one.
+// told applies facts at a second, and returns the due actions that the last fact caused.
 func (c *clock) told(second int, facts ...fact.Fact) (due []string) {
 	c.Helper()
 	for _, f := range facts {
@@ -55,7 +55,7 @@ func (c *clock) told(second int, facts ...fact.Fact) (due []string) {
 	return due
 }
 
-// comes executes the scheduled actions at a second, and returns them.
+// comes executes the scheduled actions that are due at a second, and returns them.
 func (c *clock) comes(second int) (due []string) {
 	c.Helper()
 	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}
@@ -69,10 +69,10 @@ func (c *clock) comes(second int) (due []string) {
 	return wordsOf(change)
 }
 
-// wordsOf describes the due actions with their event, and the access of the account afterwards.
+// wordsOf describes the due actions with their event, and the access of the account after them.
 func wordsOf(change fold.Change) (due []string) {
 	for _, d := range change.Due {
-		if d.Why == fold.DueRenewal || d.Why == fold.DueAddOn { // each has its own test
+		if d.Why == fold.DueRenewal || d.Why == fold.DueAddOn { // these kinds have their own tests
 			continue
 		}
 		due = append(due, words(string(d.Why), d.Object, when(d.Step > 0, fmt.Sprint(d.Step)), "by", d.Cause.EventID))
@@ -109,8 +109,8 @@ func TestApplyDue_Case13_GraceEnds_ThenPaid(t *testing.T) {
 		c.want("past due", c.told(10, updated(10, "past_due", "pro")), proActive)
 		c.want("failed", c.told(10, failed(1, 10, 1, "pro")), proActive)
 		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s", "grace sub_1 at 504h0m10s")
-		// All actions are overdue by the database's time: of three reminders only the newest is sent, and it belongs to
-		// the invoice's event.
+		// By the database's time all actions are overdue. Of three reminders only the newest is sent, and it belongs
+		// to the event of the invoice.
 		c.want("the clock comes", c.comes(0), "dunning in_1 4 by evt_3", "grace sub_1 by evt_2", "keep acme by evt_2", "acme: suspended")
 		c.want("it came before", c.comes(0), "acme: suspended")
 		c.want("due", dueRows(c.T, c.tx))
@@ -122,8 +122,8 @@ func TestApplyDue_Case13_GraceEnds_ThenPaid(t *testing.T) {
 	})
 }
 
-// No event reports the end of the month that remains after its replacement by a year was refunded. The change by the
-// scheduled action contains the subscription, for an e-mail.
+// A year has replaced a month, and was refunded. No event reports the end of the month that remains. The change by
+// the scheduled action contains the subscription, because the e-mail needs it.
 func TestApplyDue_YearRefunded_EndOfTheMonth(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndOnFullRefund = true
@@ -146,8 +146,8 @@ func TestApplyDue_Case30_PlannedEnd(t *testing.T) {
 	})
 }
 
-// The action at the end of the paid period contains the subscription that had ended before, so that the customer gets
-// an e-mail then.
+// The action at the end of the paid period contains the subscription that ended before, so that the customer gets an
+// e-mail at that time.
 func TestApplyDue_EndedBefore_AtPeriodEnd(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndAtPeriodEnd = true
@@ -161,7 +161,7 @@ func TestApplyDue_EndedBefore_AtPeriodEnd(t *testing.T) {
 	})
 }
 
-// A planned end that was cancelled is not due any more, and the grant of another subscription stays.
+// A planned end that was cancelled is no longer due, and the grant of another subscription stays.
 func TestApplyDue_PlannedEnd_TakenBack_OrNotTheLast(t *testing.T) {
 	passing(t, func(c *clock) {
 		end := years(aDay)
@@ -174,7 +174,8 @@ func TestApplyDue_PlannedEnd_TakenBack_OrNotTheLast(t *testing.T) {
 	})
 }
 
-// A step whose time passed before its fact arrived is done by the event. Later steps are scheduled actions.
+// If the time of a step has passed before its fact arrives, the run of the event executes the step. Later steps
+// become scheduled actions.
 func TestApply_LateFailure_NewestStepAtOnce(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))
@@ -187,12 +188,14 @@ func TestApply_LateFailure_NewestStepAtOnce(t *testing.T) {
 	})
 }
 
-// An overdue row stays for the run of its scheduled action if another fact arrives first, and moves with its account.
+// If another fact arrives first, an overdue row stays for the run of its scheduled action, and moves with its
+// account.
 func TestApply_RowWhoseTimeHasCome_Stays(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"), failed(1, 10, 1, "pro"))
 		c.told(4*aDay, updated(4*aDay, "active", "enterprise", of("sub_1", "umbrella", "")))
-		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s") // and no task to release the old account's workspace
+		// and no task to release the workspace of the old account
+		c.want("due", dueRows(c.T, c.tx), "dunning in_1 2 at 72h0m10s", "dunning in_1 3 at 168h0m10s", "dunning in_1 4 at 336h0m10s")
 		if found, err := c.tx.Query(c.Context(), `select distinct account from due where why = 'dunning'`); err != nil {
 			c.Fatal(err)
 		} else if accounts, err := pgx.CollectRows(found, pgx.RowTo[string]); err != nil || !slices.Equal(accounts, []string{"umbrella"}) {
@@ -201,7 +204,7 @@ func TestApply_RowWhoseTimeHasCome_Stays(t *testing.T) {
 	})
 }
 
-// A workspace is kept for a period after all access has ended, and the period stops when access returns.
+// A workspace is kept for a period after all access has ended. The period stops if access returns.
 func TestApply_Keep(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"), created(0, "active", "pro", of("sub_2", "acme", "cus_2")))
@@ -217,8 +220,8 @@ func TestApply_Keep(t *testing.T) {
 	})
 }
 
-// A full refund ends access by policy. The workspace is kept for a period from the last refund, for any event that
-// reports it and any later event, and the period stops when access returns.
+// In this test, the policy ends access after a full refund. The workspace is kept for a period that begins with the
+// last refund, whatever event reports it and whatever event follows. The period stops if access returns.
 func TestApply_Keep_PaidBackInFull(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndOnFullRefund = true
@@ -235,7 +238,7 @@ func TestApply_Keep_PaidBackInFull(t *testing.T) {
 	})
 }
 
-// The refund is reported by the charge only, and the subscription had ended before.
+// Only the charge reports the refund, and the subscription has ended before.
 func TestApply_Keep_PaidBack_AsTheChargeTells(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.policy.EndOnFullRefund = true
@@ -246,8 +249,8 @@ func TestApply_Keep_PaidBack_AsTheChargeTells(t *testing.T) {
 	})
 }
 
-// A lost dispute ends access by policy. An open dispute or a hold does not start the period, because a person decides
-// about it.
+// In this test, the policy ends access after a lost dispute. An open dispute or a hold does not start the period,
+// because a person still decides about it.
 func TestApply_Keep_DisputeLost(t *testing.T) {
 	passing(t, func(c *clock) {
 		holds(&c.policy)
@@ -264,7 +267,7 @@ func TestApply_Keep_DisputeLost(t *testing.T) {
 	})
 }
 
-// A one-time purchase grants access until it is refunded in full, under any policy.
+// A one-time purchase grants access until it is fully refunded, under any policy.
 func TestApply_Keep_OrderPaidBack(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(60, sale(20, "complete", "paid"), basil(20, 0), refunded("re_1", 50, "succeeded", 1000))
@@ -274,7 +277,7 @@ func TestApply_Keep_OrderPaidBack(t *testing.T) {
 	})
 }
 
-// A one-time purchase ends by a scheduled action, if an invoice or a session reports it.
+// A scheduled action ends a one-time purchase, whether an invoice or a session reports it.
 func TestApplyDue_OneOff(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(20, sale(20, "complete", "paid"), paid(1, 20, "starter", oneOff(40*day)))
@@ -284,12 +287,12 @@ func TestApplyDue_OneOff(t *testing.T) {
 	})
 }
 
-// No event reports the renewal of a subscription: a task is opened, and closed when an event arrives.
+// If no event reports the renewal of a subscription, a task opens, and it closes when an event arrives.
 func TestApplyDue_Renewal(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		facts []fact.Fact
-		want  []string // the due actions after the end of the first period
+		want  []string // the actions that are due after the end of the first period
 	}{
 		{"none has come", []fact.Fact{updated(1, "active", "pro")}, []string{"renewal sub_1 at 816h0m0s"}},
 		{"on trial", []fact.Fact{updated(1, "trialing", "pro", with(func(s *fact.Subscription) { s.TrialEnd = at(40 * aDay) }))}, []string{"renewal sub_1 at 1056h0m0s"}},
@@ -320,7 +323,7 @@ func TestApplyDue_Renewal(t *testing.T) {
 	})
 }
 
-// A plan has ended, or never arrived, and an add-on subscription continues.
+// A plan has ended or never arrived, and a subscription with add-ons continues.
 func TestApplyDue_AddOnAlone(t *testing.T) {
 	addOn := func(second int) fact.Fact { return created(second, "active", "sso", of("sub_2", "acme", "")) }
 	alone := func(c *clock) []string { return dueFor(c.T, c.tx, `where why = 'add_on'`) }
@@ -364,10 +367,10 @@ func taskStates(c *clock) []string {
 	return states
 }
 
-// Case 3: a paid invoice replaces the missing event of its subscription. If that event does not arrive, a task is
-// opened; when it arrives, the task is closed. A refund arrives before the invoice of its payment, while a link names
-// its account: it waits for the tax of the invoice, and is booked without tax only if no event has reported it within
-// policy.subscription_wait.
+// Case 3 of the billing model: a paid invoice replaces the missing event of its subscription. If that event does not
+// arrive, a task opens. When the event arrives, the task closes. A refund arrives before the invoice of its payment,
+// and a link names its account. The refund waits for the tax of the invoice. It is booked without tax only if no
+// event has reported the invoice within policy.subscription_wait.
 func TestApplyDue_RefundBeforeItsInvoice_WaitsForTax(t *testing.T) {
 	booked := func(c *clock) []string {
 		return dueFor(c.T, c.tx, `where why = 'book'`)
@@ -409,7 +412,7 @@ func TestApplyDue_Case3_Settle(t *testing.T) {
 	})
 }
 
-// An open invoice stays due for any number of newer invoices of its subscription, because usage may be billed daily.
+// An open invoice stays due, however many newer invoices its subscription has, because usage may be billed daily.
 func TestApply_ManyNewerInvoices_RemindersStay(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))
@@ -428,8 +431,8 @@ func TestApply_ManyNewerInvoices_RemindersStay(t *testing.T) {
 	})
 }
 
-// A customer gets one e-mail per day about an invoice: a reminder is omitted if a failed attempt was reported on that
-// day.
+// A customer gets at most one e-mail per day about an invoice: a reminder is omitted if a failed attempt was reported
+// on that day.
 func TestApply_AttemptOnTheDayOfAReminder_NoReminder(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(0, created(0, "active", "pro"))

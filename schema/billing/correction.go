@@ -157,7 +157,7 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 		accounts = append(accounts, c.Account)
 	}
 	b := &pgx.Batch{}
-	// use one lock order, because another job may recompute the object at the same time
+	// lock the accounts in a fixed order, because another job may recompute the object at the same time
 	for _, account := range fact.Unique(accounts) {
 		b.Queue(holdAccountSQL, mode, account)
 	}

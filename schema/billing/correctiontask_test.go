@@ -15,8 +15,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The task about a withheld order is open while the order is withheld and its money is not paid back, in every order of
-// the facts. It contains the money that is not paid back.
+// In every order of the facts, the task about a withheld order is open while the order is withheld and its money is
+// not paid back. The task contains the money that is not paid back.
 func TestApply_Withheld_TaskWhileItsMoneyIsNotPaidBack(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -17,7 +17,7 @@ func (s *Store) FirstToBook(ctx context.Context, receiptID string, keys []string
 	for _, k := range keys {
 		parts, all := strings.CutSuffix(k, ":")
 		if ends = append(ends, k+"\x01"); all {
-			ends[len(ends)-1] = parts + ";" // the character after ":" in ASCII
+			ends[len(ends)-1] = parts + ";" // ";" follows ":" in ASCII
 		}
 		objects = append(objects, k[strings.LastIndex(k, ":")+1:])
 	}

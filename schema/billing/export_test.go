@@ -5,8 +5,8 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Grants returns what objects grant, the highest plan first. An object that is held or taken back grants nothing.
-// Grants that have ended by the clock are included; [fold.TargetOf] leaves them out.
+// Grants returns the grants of objects, the highest plan first. A held or withheld object grants nothing. Grants that
+// have ended by time are included, and [fold.TargetOf] omits them.
 func Grants(list []fold.Object, p fact.Policy) (grants []fold.Grant) {
 	for _, o := range list {
 		grants = append(grants, o.Grants()...)

@@ -12,27 +12,27 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A history is a sequence of events at a made-up provider with their facts. The expected state is derived from the
-// history by the model's rules, without a fold.
+// A history is a sequence of generated provider events with their facts. The expected state is derived from the
+// history with the rules of the billing model, without the code of package fold.
 type history struct {
 	random        *rand.Rand
 	second        int
 	facts         []fact.Fact
 	subscriptions []*happened
 	invoices      []*billed
-	links         map[string]string // customer to account
+	links         map[string]string // the account of each linked customer
 	sessions      map[string]string // maps a customer to the account that its first session named
 	// billed is called for each invoice. It can be nil.
 	billed func(*billed)
 }
 
-// happened is the provider's state of a subscription.
+// happened is the state of a subscription at the provider.
 type happened struct {
 	id, customer string
 	is           fact.Subscription
 	pastDueSince time.Time
-	// known is the newest item with a mapped price. unknown is set if an item had an unmapped price, and granted if the
-	// subscription ever granted access.
+	// known is the newest item with a mapped price. unknown is set if an item had an unmapped price, and granted is
+	// set if the subscription ever granted access.
 	known            fact.Item
 	unknown, granted bool
 }
@@ -46,11 +46,11 @@ type billed struct {
 	period   time.Time
 	paid     int64
 	failures []int
-	// stuck is set if the invoice could not be finalized yet, or not at first.
+	// stuck is set if the invoice cannot be finalized, or could not be finalized at first.
 	stuck bool
 }
 
-// newHistory creates a history with a number of steps.
+// newHistory generates a history with the given number of steps.
 func newHistory(seed uint64, steps int) *history {
 	h := &history{random: rand.New(rand.NewPCG(seed, 1)), links: map[string]string{}}
 	for range steps {
@@ -94,13 +94,13 @@ func (h *history) step() {
 	}
 }
 
-// live is a step of an active subscription.
+// live performs one step of an active subscription.
 func (h *history) live(s *happened) {
 	change := func(c func(*fact.Subscription)) { h.update(s, fact.RankChange, c) }
 	switch h.random.IntN(12) {
 	case 11:
 		h.bill(s, "draft")
-	case 10: // an unmapped price; if there were two plans, the newest known one stays
+	case 10: // an unmapped price; if there were two plans, the newest mapped plan stays
 		h.second++
 		change(func(is *fact.Subscription) { is.Items[0].Price = "price_new" })
 		h.second++
@@ -119,7 +119,7 @@ func (h *history) live(s *happened) {
 			change(func(is *fact.Subscription) { is.Account = pick(h.random, "acme", "umbrella") })
 			return
 		}
-		h.second++ // two links of one second have no order
+		h.second++ // the order of two links in the same second is undefined
 		h.links[s.customer] = pick(h.random, "hooli", "acme")
 		h.tell(linked(s.customer, h.second, h.links[s.customer]))
 		h.second++
@@ -179,7 +179,7 @@ func (s *happened) note() {
 	s.granted = s.granted || slices.Contains([]string{"active", "trialing", "past_due"}, s.is.Status)
 }
 
-// bill creates an invoice of the current plan and the facts until it has the status.
+// bill creates an invoice of the current plan, and the facts until the invoice has the status.
 func (h *history) bill(s *happened, status string) {
 	b := &billed{of: s, id: fmt.Sprintf("in_%d", len(h.invoices)+1), plan: planOf(&s.is), account: s.is.Account, status: status, at: at(h.second), period: s.is.Items[0].PeriodStart}
 	h.invoices = append(h.invoices, b)
@@ -229,7 +229,7 @@ func (h *history) account(s *happened) string {
 	return cmp.Or(s.is.Account, h.links[s.customer], h.sessions[s.customer], h.namedFor(s.customer), s.customer)
 }
 
-// namedFor returns the account of the first subscription of a customer that names one.
+// namedFor returns the account of the customer's first subscription that names an account.
 func (h *history) namedFor(customer string) string {
 	for _, s := range h.subscriptions {
 		if s.customer == customer && s.is.Account != "" {
@@ -239,7 +239,7 @@ func (h *history) namedFor(customer string) string {
 	return ""
 }
 
-// ends returns the time when a scheduled action ends the subscription's grant, or zero.
+// ends returns when a scheduled action ends the subscription's grant, or zero.
 func (s *happened) ends() time.Time {
 	var ends time.Time
 	if s.is.CancelAtPeriodEnd && s.is.EndedAt.IsZero() {
@@ -355,7 +355,7 @@ func (h *history) deliver(random *rand.Rand) []fact.Fact {
 	return delivered
 }
 
-// seeds returns two seeds, each the first of many. PAWL_SEED replaces the second.
+// seeds returns two seeds, each the first of a series. The environment variable PAWL_SEED replaces the second seed.
 func seeds(t *testing.T) map[string]uint64 {
 	t.Helper()
 	return map[string]uint64{"first": 1, "second": schematest.Seed(t, 1_000_001)}
@@ -374,7 +374,8 @@ func TestFolds_GeneratedHistories_SameEnd(t *testing.T) {
 	}
 }
 
-// checkHistory tests the history of a seed. If it fails, it prints the shortest prefix that fails.
+// checkHistory tests the history that a seed generates. If the test fails, it prints the shortest prefix of the
+// history that fails.
 func checkHistory(t *testing.T, seed uint64) {
 	t.Helper()
 	const most = 25

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// line is a line of sub_1 for the nth period.
+// line returns a line of sub_1 for the nth period.
 func line(n int, plan string, changes ...func(*fact.Line)) fact.Line {
 	start, end := monthly(n)
 	l := fact.Line{Subscription: "sub_1", Price: "price_" + plan, Quantity: 1, Amount: 1000, PeriodStart: start, PeriodEnd: end}
@@ -21,7 +21,7 @@ func line(n int, plan string, changes ...func(*fact.Line)) fact.Line {
 
 func credit(l *fact.Line) { l.Credit, l.Proration, l.Amount = true, true, -1000 }
 
-// since makes a line a proration that begins some days into its period.
+// since makes a line a proration that begins some days after the start of its period.
 func since(days int) func(*fact.Line) {
 	return func(l *fact.Line) {
 		l.Proration, l.PeriodStart = true, l.PeriodStart.Add(time.Duration(days)*day)
@@ -32,7 +32,7 @@ func TestFoldInvoice_Lines_SayWhatWasBought(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lines []fact.Line
-		one   bool // of no subscription
+		one   bool // a line without a subscription
 		want  string
 	}{
 		"a renewal":                        {lines: []fact.Line{line(2, "pro")}, want: "pro 1 period 2"},
@@ -85,7 +85,7 @@ func TestFoldInvoice_PlanByMetadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []fact.Line
 		named string
-		want  string // plan and prices
+		want  string // the expected plan and prices
 	}{
 		"the only one":              {[]fact.Line{priced("price_x")}, "enterprise", "enterprise price_x"},
 		"own before proration":      {[]fact.Line{priced("price_x", since(1), longer), priced("price_y")}, "enterprise", "enterprise price_y"},
@@ -131,8 +131,8 @@ func describePeriod(start time.Time) string {
 	return "period " + string('1'+rune(days/30)) + when(days%30 == 10, "+10") + when(days%30 == 9, "+9")
 }
 
-// The amounts of an invoice are taken from the first snapshot with its highest status. A refused attempt and the time
-// of the payment are kept.
+// The amounts of an invoice come from the first snapshot with the invoice's highest status. A failed attempt and the
+// time of the payment are kept.
 func TestFoldInvoice_EveryOrder_FirstOfHighestStatus(t *testing.T) {
 	t.Parallel()
 	amount := func(due int64, next int) change {
@@ -156,7 +156,7 @@ func TestFoldInvoice_EveryOrder_FirstOfHighestStatus(t *testing.T) {
 	})
 }
 
-// Credits and partial payments reduce the amount of an open invoice: its last snapshot counts.
+// Credits and partial payments reduce the amount of an open invoice, so its last snapshot applies.
 func TestFoldInvoice_Open_LastAmountsCount(t *testing.T) {
 	t.Parallel()
 	owes := func(due, paid int64) change {
@@ -172,8 +172,8 @@ func TestFoldInvoice_Open_LastAmountsCount(t *testing.T) {
 	})
 }
 
-// An event may contain only the first of many lines. If another fact contains all lines, they count, even if it was
-// created at another time.
+// An event may contain only the first of many lines. If another fact contains all lines, these lines apply, even if
+// that fact was created at another time.
 func TestFoldInvoice_PartialLines_WholeOnesCount(t *testing.T) {
 	t.Parallel()
 	partial := paid(1, 10, "starter", func(f *fact.Fact) { f.Invoice.Partial = true })

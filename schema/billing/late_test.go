@@ -17,9 +17,9 @@ import (
 const lateMoney = `
 select concat_ws(' ', id, account, state->>'Refunded', state->>'Status', state->>'Tax', state ? 'SucceededAt', state ? 'FailedAt', state->>'Within') from objects order by id`
 
-// A company ends its subscription, signs up again, and is refunded. Its objects are fetched late: the API returns each
-// object in its current state, with the time of the response unless the object contains its own time. The rows are the
-// same for every order of the fetches.
+// A company ends its subscription, signs up again, and gets a refund. Its objects are fetched late: the API returns
+// each object in its current state. The time of the fact is the time of the response, unless the object contains a
+// time. The rows are the same for every order of the fetches.
 func TestApply_FetchedLate_SignsUpAgain_EveryOrder_SameRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -28,9 +28,9 @@ func linksOf(t *testing.T, pool *pgxpool.Pool) (list []string) {
 	return list
 }
 
-// The links are part of the active rules. Each contains the change that has set it, and not a later change that kept
-// it. A process whose source has a table of links takes them over, and proposes no other change. An account in its own
-// configuration file has precedence.
+// The active rules include the links. Each link contains the change that set it, and not a later change that kept it.
+// A process whose source has a table of links adds them to its rules, and proposes no other change. An account in the
+// process's own configuration file takes precedence.
 func TestLinks_OfActiveRules_WithActorAndReason(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -62,8 +62,8 @@ func TestLinks_OfActiveRules_WithActorAndReason(t *testing.T) {
 	}
 }
 
-// A changed link affects the two accounts whose objects it moves, and no others. Rules that were proposed before
-// another change was applied are no longer proposals.
+// Changing a link affects only the two accounts between which it moves objects. Rules that were proposed before
+// another change was applied are no longer listed as proposals.
 func TestCheckSwitch_LinkedOtherwise_HitsBothAccounts(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

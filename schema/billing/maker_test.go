@@ -2,7 +2,7 @@ package billing_test
 
 import "github.com/pawlhq/pawl/schema/billing/billingtest"
 
-// The makers of facts by short names: a test lists many of them.
+// The functions in this file create facts. Their names are short, because a test lists many facts.
 
 type change = billingtest.Change
 

@@ -27,14 +27,15 @@ func basil(second int, refunded int64) fact.Fact {
 	return f
 }
 
-// ofNone is a charge that reports that it has no invoice.
+// ofNone returns a charge that reports that it has no invoice.
 func ofNone(second int) fact.Fact {
 	f := basil(second, 0)
 	f.Payment.NoInvoice = true
 	return f
 }
 
-// authorised is the charge of a payment before its capture, captured the same charge after it.
+// authorised returns the charge of a payment before its capture, and captured returns the same charge after the
+// capture.
 func authorised(second int) fact.Fact {
 	f := basil(second, 0)
 	f.Payment.Status, f.Payment.Amount = "requires_capture", 0
@@ -47,7 +48,7 @@ func captured(second int, amount int64) fact.Fact {
 	return f
 }
 
-// partOf is a partial payment of in_1.
+// partOf returns a partial payment of in_1.
 func partOf(second int, amount int64) fact.Fact {
 	f := tie(second, "in_1")
 	f.Payment.Amount = amount
@@ -78,7 +79,8 @@ var (
 	reinstated = fact.Movement{ID: "txn_2", Amount: 1000, Currency: "usd"}
 )
 
-// The cases are the cases of the model. rows is the final state, and news the published events, in every order.
+// These are the cases of the billing model. rows is the final state and news the published events, in every order of
+// delivery.
 var moneyCases = []struct {
 	name   string
 	facts  []fact.Fact
@@ -286,7 +288,8 @@ func TestApply_Money_EveryOrder_SameRows(t *testing.T) {
 	}
 }
 
-// The rows equal the fold of the facts, even if the facts of each object are folded one at a time.
+// The stored rows equal the rows that are computed from the facts, even if the facts of each object are applied one
+// at a time.
 func TestCheck_Money_NoDifference(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -360,7 +363,8 @@ func paidSums(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact) string {
 	return strings.Join(sums, " ")
 }
 
-// The entry of an invoice is dated by the payment, also if another event is the first to show that it succeeded.
+// The entry of an invoice has the date of the payment, even if another event is the first to show that the payment
+// succeeded.
 func TestApply_Payment_EveryOrder_SameTime(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -447,9 +451,9 @@ func moneyRows(t *testing.T, tx ledger.Tx) []string {
 	return lines
 }
 
-// Objects that belong to one payment arrive at many workers concurrently and refer to it in different ways: a refund
-// has no customer, and an invoice payment no charge. No deadlock occurs, everything that waited is applied, and each
-// event is published once.
+// Objects that belong to one payment arrive at many workers concurrently, and refer to the payment in different ways:
+// a refund has no customer, and an invoice payment has no charge. No deadlock occurs, all waiting facts are applied,
+// and each event is published once.
 func TestApply_Money_ManyWorkers_NothingForgotten(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -533,7 +537,7 @@ func TestApply_Money_ManyWorkers_NothingForgotten(t *testing.T) {
 // changeAccount moves a subscription to another account.
 func changeAccount(f *fact.Fact) { f.Subscription.Account = "umbrella" }
 
-// The cost of a fold depends on its payment and not on the number of payments of the account.
+// The cost of computing a payment depends on the payment and not on the number of payments of the account.
 func TestApply_Money_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -562,13 +566,13 @@ func TestApply_Money_OldAccount_ReadsNoMoreRows(t *testing.T) {
 	}
 	young, old := read(0), read(40)
 	t.Logf("a refund reads %d rows, of an account with 40 renewals %d", young, old)
-	if young > 10 || old > young+24 { // the subscription's newest invoices
+	if young > 10 || old > young+24 { // the newest invoices of the subscription
 		t.Errorf("a refund reads %d rows, of an account with 40 renewals %d", young, old)
 	}
 }
 
-// A refund that no event assigns to an account is listed after a while, until an event assigns it. A refund that never
-// succeeded is not listed, because no money has moved.
+// If no event assigns a refund to an account, the refund is listed after a while, until an event assigns it. A refund
+// that never succeeded is not listed, because it moved no money.
 func TestStore_Unassigned(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

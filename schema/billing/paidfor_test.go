@@ -15,15 +15,15 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// An access case is a story of one account and its final access in every order.
+// An access case consists of the facts of one account and of the account's final access, in every order of delivery.
 type accessCase struct {
 	name   string
 	facts  []fact.Fact
 	policy func(*fact.Policy)
-	// now is the second at which access is read; 0 means 1000.
+	// now is the second at which the access is read; 0 means 1000.
 	now  int
 	want string
-	// never is a plan that the account must not have after any fact; "" means no plan.
+	// never is a plan that the account must not have after any fact; "" means no such plan.
 	never string
 	// due lists the scheduled actions. nil means any.
 	due []string
@@ -44,18 +44,18 @@ func chargeOf(n int) change {
 	}
 }
 
-// upgrade is the invoice in_N of a change to a plan at day 10 of the first period.
+// upgrade returns the invoice in_N of a change to a plan on day 10 of the first period.
 func upgrade(n, second int, status, plan string, changes ...change) fact.Fact {
 	f := invoice(n, second, status, plan, append([]change{inPeriodOf(1), reason("subscription_update")}, changes...)...)
 	f.Invoice.Lines[0].PeriodStart, f.Invoice.Lines[0].Proration = at(10*aDay), true
 	return f
 }
 
-// free sets all amounts of an invoice to 0, including its line.
+// free sets all amounts of an invoice to 0, including the amount of its line.
 func free(f *fact.Fact) { f.Invoice.Due, f.Invoice.Paid, f.Invoice.Lines[0].Amount = 0, 0, 0 }
 
-// discounted sets the due and paid amounts of an invoice to 0, as with a coupon or the customer's balance. Its lines
-// keep their amounts.
+// discounted sets the due and the paid amount of an invoice to 0, as a coupon or the customer's balance can do. The
+// lines keep their amounts.
 func discounted(f *fact.Fact) { f.Invoice.Due, f.Invoice.Paid = 0, 0 }
 
 func onPayment(p *fact.Policy) { p.GrantOnPayment = true }
@@ -203,7 +203,7 @@ func TestAccess_EveryOrder_WhatIsPaidFor(t *testing.T) {
 			}
 			ordersOfRows(events(c.facts, false), func(delivered []fact.Fact) {
 				access, plans, due := c.play(t, pool, delivered, p, now)
-				if access == "acme:" { // it never had a plan
+				if access == "acme:" { // the account never had a plan
 					access = suspended
 				}
 				if access != c.want {
@@ -220,7 +220,8 @@ func TestAccess_EveryOrder_WhatIsPaidFor(t *testing.T) {
 	}
 }
 
-// play applies the facts one by one, and returns the access of acme, its plans on the way, and the scheduled actions.
+// play applies the facts one by one, and returns the final access of acme, the plans after each fact, and the
+// scheduled actions.
 func (c accessCase) play(t *testing.T, pool *pgxpool.Pool, facts []fact.Fact, p fact.Policy, now int) (access string, plans, due []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// inParts returns the facts of in_1 with two payments, ch_1 at second 20 and ch_2 at second 40.
+// inParts returns the facts of in_1 with two payments: ch_1 at second 20 and ch_2 at second 40.
 func inParts(first int64) []fact.Fact {
 	second := changed(partOf(40, 1000-first), func(f *fact.Fact) { f.Object, f.Payment.Charge = "ch_2", "ch_2" })
 	return events([]fact.Fact{
@@ -25,8 +25,8 @@ func inParts(first int64) []fact.Fact {
 	}, true)
 }
 
-// thinly changes the facts to facts of thin events: each object is fetched by a request that began one second before
-// the object changed.
+// thinly changes the facts to facts of thin events: each object is fetched with a request that began one second
+// before the object changed.
 func thinly(facts []fact.Fact) []fact.Fact {
 	for n := range facts {
 		if p := facts[n].Payment; p != nil {
@@ -38,8 +38,8 @@ func thinly(facts []fact.Fact) []fact.Fact {
 	return facts
 }
 
-// With a key, every payment of an invoice is one part with its own amount and time, in every order of delivery: a sum
-// that only the invoice reports is looked up at Stripe. Stripe returns both payments.
+// With an API key, every payment of an invoice is one part with its own amount and time, in every order of delivery.
+// If only the invoice reports a sum, pawl looks up its payments at Stripe. Stripe returns both payments.
 func TestApply_PartsOfAnInvoice_WithKey_OnePerPayment(t *testing.T) {
 	t.Parallel()
 	for _, first := range []int64{400, 500, 600} {
@@ -47,18 +47,19 @@ func TestApply_PartsOfAnInvoice_WithKey_OnePerPayment(t *testing.T) {
 	}
 }
 
-// An object that a thin event names can contain a payment of the second after its request began.
+// The object that a thin event names can contain a payment of the second after the request began.
 func TestApply_PartsOfAnInvoice_ThinEvents_OnePerPayment(t *testing.T) {
 	t.Parallel()
 	for _, first := range []int64{400, 500, 600} {
 		facts := inParts(first)
-		facts[2].OccurredAt, facts[4].OccurredAt = facts[1].OccurredAt, facts[3].OccurredAt // of the same second
+		// both changes happen in the same second
+		facts[2].OccurredAt, facts[4].OccurredAt = facts[1].OccurredAt, facts[3].OccurredAt
 		onePartPerPayment(t, first, thinly(facts))
 	}
 }
 
-// onePartPerPayment applies the facts of [inParts] with a key. Stripe returns the payments that were made by the time
-// of the newest fact. If they do not add up to the invoice, the facts are applied once more without a lookup.
+// onePartPerPayment applies the facts of [inParts] with an API key. Stripe returns the payments that were made by the
+// time of the newest fact. If they do not add up to the invoice, the facts are applied once more without a lookup.
 func onePartPerPayment(t *testing.T, first int64, facts []fact.Fact) {
 	t.Helper()
 	pool, want := schematest.New(t), fmt.Sprintf("ch_1 %d@20, ch_2 %d@40", first, 1000-first)
@@ -102,8 +103,8 @@ func onePartPerPayment(t *testing.T, first int64, facts []fact.Fact) {
 	})
 }
 
-// Without a key, the parts add up to the invoice in every order, each payment has one part of its own amount at most,
-// and a sum that the invoice reported first is one part.
+// Without an API key, the parts add up to the invoice in every order, each payment has at most one part with its own
+// amount, and a sum that the invoice reported first is one part.
 func TestApply_PartsOfAnInvoice_WithoutKey_AddUp(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -142,7 +143,7 @@ func TestApply_PartsOfAnInvoice_WithoutKey_AddUp(t *testing.T) {
 	}
 }
 
-// partsOf lists the parts of the one invoice by their payments.
+// partsOf lists the parts of the only invoice by their payments.
 func partsOf(t *testing.T, tx pgx.Tx) (parts []string) {
 	t.Helper()
 	var i fold.Invoice

@@ -8,13 +8,13 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// Before Stripe's API version 2024-10-28, no event reports a refund of a charge by itself. The charge contains only the
-// sum of its refunds. pawl books the difference between this sum and the known refunds as a "refund by charge". pawl
-// first waits for policy.subscription_wait, because events may still report the refunds with their IDs. The same
-// refunds are therefore booked in every order of delivery. The fact of a refund by charge lists the refunds that were
-// known at the time. If a later event reports a refund that is older than this fact, that refund is a part of the
-// refund by charge. The ID of a refund by charge ends with a number, because the same sum can occur again after a
-// refund has failed.
+// Before Stripe's API version 2024-10-28, no event reports a refund of a charge by itself. The charge contains only
+// the sum of its refunds. pawl books the difference between this sum and the known refunds as a "refund by charge".
+// pawl first waits for policy.subscription_wait, because events may still report the refunds with their IDs. The same
+// refunds are therefore booked in every order of delivery. The ID of a refund by charge ends with a number, because
+// the same sum can occur again after a refund has failed. If a later event reports a refund that is older than this
+// fact, that refund is a part of the refund by charge. The ID of a refund by charge ends with a number, because the
+// same sum can occur again after a refund has failed.
 
 // tellRefunds applies the refunds of an account that only charges report, after the settle time. It adds them to the
 // change, so that they are booked. It skips refunds of an unknown purchase until the purchase is known. It runs before
@@ -29,7 +29,7 @@ func (a *applyingDue) tellRefunds(ctx context.Context, account string) error {
 		}
 		if p := change.After.Payment; p != nil && p.Purchase == p.ID && p.SucceededBy != (fact.Cause{}) &&
 			!p.SucceededBy.At.Before(a.policy.EffectsFrom) {
-			// The refund has changed when its payment is due. Both are booked now.
+			// The refund changes when the action of its payment is due. Both are booked now.
 			both := fold.Due{At: a.at, Why: fold.DueBook, Object: p.ID, Cause: p.SucceededBy}
 			if err = a.book(ctx, both); err != nil {
 				break

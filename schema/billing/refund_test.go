@@ -18,7 +18,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Case 14: a refund that succeeded and then failed counts as both.
+// Case 14 of the billing model: a refund that succeeded and then failed is booked twice, as a refund and as its
+// reversal.
 func TestFoldRefund_SucceededThenFailed_EveryOrder(t *testing.T) {
 	t.Parallel()
 	facts := events([]fact.Fact{refund("re_1", 5, "pending", 100), refund("re_1", 10, "succeeded", 100), refund("re_1", 20, "failed", 100)}, false)
@@ -28,14 +29,14 @@ func TestFoldRefund_SucceededThenFailed_EveryOrder(t *testing.T) {
 			t.Errorf("after %s: got %+v", told(delivered), got)
 		}
 	})
-	// The failure arrives first and has an older time. The refund still ends as failed.
+	// The failure arrives first and has an earlier time. The final status of the refund is failed.
 	facts = events([]fact.Fact{refund("re_1", 30, "succeeded", 100), refund("re_1", 20, "failed", 100)}, false)
 	if got := fold.RefundOf("re_1", facts); got.Status != "failed" {
 		t.Errorf("a refund that failed is revived: %+v", got)
 	}
 }
 
-// Case 15: the refunded sum of a charge and the amounts of its refunds are not added up.
+// Case 15: the refunded sum in a charge and the amounts of its refunds are not added up.
 func TestFoldPayment_RefundedOnce_EveryOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -56,21 +57,21 @@ func TestFoldPayment_RefundedOnce_EveryOrder(t *testing.T) {
 	}
 }
 
-// toldAlone is a charge of a version in which only charges report refunds.
+// toldAlone returns a charge of an API version in which only charges report refunds.
 func toldAlone(second int, refunded int64) fact.Fact {
 	f := charge(second, refunded)
 	f.Payment.ToldAlone = true
 	return f
 }
 
-// made is a refund that an event reports after it was created.
+// made returns a refund that an event reports some time after its creation.
 func made(id string, created, told int, status string, amount int64) fact.Fact {
 	f := refund(id, told, status, amount)
 	f.Customer, f.Refund.CreatedAt = "", at(created)
 	return f
 }
 
-// settleRefunds executes the scheduled actions when all are due, and adds the booked refunds.
+// settleRefunds executes the scheduled actions after all are due, and adds the booked refunds.
 func settleRefunds(ctx context.Context, tx ledger.Tx, key string) (refunds []fold.Refund, err error) {
 	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_0", ReceiptID: "00000000-0000-7000-8000-000000000001"}
 	change, err := billing.ApplyDue(ctx, tx, subject, "acme", at(years(0)), policy, key)
@@ -80,8 +81,8 @@ func settleRefunds(ctx context.Context, tx ledger.Tx, key string) (refunds []fol
 	return refunds, err
 }
 
-// If only charges report refunds, the booked sum is the sum in the charge, for any additional refund events, in every
-// order, and for any time of the scheduled action.
+// If only charges report refunds, the booked sum equals the sum in the charge, with any additional refund events, in
+// every order, and at any time of the scheduled action.
 func TestApply_RefundsToldByCharge_EveryOrder_AddUp(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -122,7 +123,7 @@ select coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'Succeeded
   from objects where kind = 'refund' and account = 'acme'`).Scan(&booked, &failed, &announced); err != nil {
 						return err
 					}
-					// a refund of which only the failure is reported is not booked at all
+					// if only the failure of a refund is reported, the refund is not booked at all
 					if booked-failed != c.booked-c.failed || booked > c.booked || c.announced > 0 && announced > c.announced {
 						t.Errorf("%s, after %s, with the clock after %d: booked %d, of that failed %d, announced %d; want %d, %d, at most %d",
 							name, told(delivered), settledAfter, booked, failed, announced, c.booked, c.failed, c.announced)
@@ -137,8 +138,8 @@ select coalesce(sum((state->>'Amount')::bigint) filter (where state ? 'Succeeded
 	}
 }
 
-// The wait for a refund that only its charge reports ends while the clock runs for its account: the refund is booked by
-// that run or by the next one. [billing.ApplyDue] reads the time twice.
+// The wait for a refund that only its charge reports ends while a scheduled run of the account is in progress: this
+// run or the next run books the refund. The time passes between the two moments at which [billing.ApplyDue] reads it.
 func TestApplyDue_RefundToldByCharge_DueMeanwhile_Booked(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -155,7 +156,7 @@ func TestApplyDue_RefundToldByCharge_DueMeanwhile_Booked(t *testing.T) {
 	run := func(key string, meanwhile string) {
 		t.Helper()
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(t.Context(), `select now()`); err != nil { // the transaction's time
+			if _, err := tx.Exec(t.Context(), `select now()`); err != nil { // fixes the transaction's time
 				return err
 			}
 			if _, err := pool.Exec(t.Context(), meanwhile); err != nil {
@@ -183,8 +184,8 @@ func TestApplyDue_RefundToldByCharge_DueMeanwhile_Booked(t *testing.T) {
 	}
 }
 
-// A refund is reported by its charge, by itself and by its update, and the largest refund fails later. The entries have
-// the same keys and amounts in every order, with the IDs of the refunds if events report them.
+// The charge, the refund itself and an update report a refund, and the largest refund fails later. The entries have
+// the same keys and amounts in every order. They contain the IDs of the refunds if events report the refunds.
 func TestApply_RefundToldInThreeWays_EveryOrder_SameEntries(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -246,7 +247,7 @@ func TestApply_RefundToldInThreeWays_EveryOrder_SameEntries(t *testing.T) {
 	}
 }
 
-// The refunds that a charge reports are facts, so the rows can be recomputed.
+// The refunds that a charge reports are stored as facts, so the rows can be recomputed.
 func TestCheck_RefundsToldByCharge_NoDifference(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -281,7 +282,7 @@ func TestFoldPayment_TiedLater_KeepsStatus(t *testing.T) {
 	}
 }
 
-// Case 16: the last status counts, and all movements of money.
+// Case 16: the last status applies, and all movements of money are booked.
 func TestFoldDispute_EveryOrder_LastStatusAndAllMovements(t *testing.T) {
 	t.Parallel()
 	out, back := fact.Movement{ID: "txn_1", Amount: -100, Currency: "usd"}, fact.Movement{ID: "txn_2", Amount: 100, Currency: "usd"}
@@ -304,8 +305,8 @@ func TestFoldDispute_EveryOrder_LastStatusAndAllMovements(t *testing.T) {
 	}
 }
 
-// An entry has the time when the money moved, for any event that reports it first. A movement without a time has the
-// time of its first event.
+// An entry has the time when the money moved, whichever event reports it first. If a movement has no time, its first
+// event determines the time.
 func TestFoldDispute_Movement_HasItsOwnTime(t *testing.T) {
 	t.Parallel()
 	own := fact.Movement{ID: "txn_1", Amount: -100, Currency: "usd", OccurredAt: at(7)}

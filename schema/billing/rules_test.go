@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A price is mapped by its ID, then its lookup key, then its product. Metadata names a plan only if no price is mapped,
-// and only an existing plan.
+// A price is looked up by its ID, then by its lookup key, then by its product. Metadata names a plan only if no price
+// is mapped, and only if the plan exists.
 func TestFoldSubscription_MappedPrices(t *testing.T) {
 	t.Parallel()
 	p := policy
@@ -46,8 +46,8 @@ func TestFoldSubscription_MappedPrices(t *testing.T) {
 	}
 }
 
-// The order of sets and an empty list do not change the hash of a policy. A policy that
-// is stored and read again has the same hash.
+// The order of sets, and an empty list instead of a missing one, do not change the hash of a policy. A policy that is
+// stored and read again has the same hash.
 func TestPolicy_Hash_SameForSameRules(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -76,8 +76,8 @@ func TestPolicy_Hash_SameForSameRules(t *testing.T) {
 	}
 }
 
-// During a rolling deployment two workers use the active rules, whatever their configuration files contain, until new
-// rules are applied for both.
+// During a rolling deployment, two workers use the active rules, whatever their configuration files contain, until
+// new rules are applied for both.
 func TestApply_FileHasOtherRules_FoldsByActiveRules(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -111,7 +111,8 @@ func TestApply_FileHasOtherRules_FoldsByActiveRules(t *testing.T) {
 	}
 }
 
-// A change of the rules waits for a fold in progress, and counts its account as touched before the change.
+// A change of the rules waits until a computation in progress has ended, and treats its account as computed before
+// the change.
 func TestSwitch_FoldUnderWay_Waits(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -145,7 +146,7 @@ func TestSwitch_FoldUnderWay_Waits(t *testing.T) {
 	}
 }
 
-// randomRules maps each price to a plan, an add-on or nothing, and sets the other options at random.
+// randomRules maps each price to a plan, to an add-on or to nothing, and sets the other options at random.
 func randomRules(random *rand.Rand) fact.Policy {
 	p := policy
 	p.Prices = map[string]fact.Price{}
@@ -165,19 +166,21 @@ func randomRules(random *rand.Rand) fact.Policy {
 	return p.Sealed()
 }
 
-// For any history and any two rule sets: facts are folded with the first rules, and the accounts that the change
-// affects are folded again with the second. The rows are the same as with the second rules from the start.
+// For any history and any two sets of rules: objects are computed with the first rules, and the accounts that the
+// change affects are computed again with the second rules. The rows are the same as with the second rules from the
+// start.
 func TestRefold_AnyTwoRules_AsByTheSecondFromTheStart(t *testing.T) {
 	t.Parallel()
 	all := seeds(t)
-	all["found"] = 1795667678941267734 // an object of another product becomes the only object of an account
+	// with this seed, an object of another product becomes the only object of an account
+	all["found"] = 1795667678941267734
 	for name, seed := range all {
 		for n := range uint64(4) {
 			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
 				t.Parallel()
 				h := newHistory(seed+n, 25)
 				first, second := randomRules(h.random), randomRules(h.random)
-				if n%2 == 0 { // in prices alone
+				if n%2 == 0 { // the rules differ only in prices
 					prices := second.Prices
 					second = first
 					second.Prices = prices

@@ -16,7 +16,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// wantSubjects computes the subjects from facts, one event each, and from the present accounts of the objects.
+// wantSubjects computes the subjects from the facts of one event each, and from the current accounts of the objects.
 func wantSubjects(t *testing.T, db ledger.Tx, facts []fact.Fact) (want []string) {
 	t.Helper()
 	rows, err := db.Query(t.Context(), `select id, account from invoices union select id, account from subscriptions union select id, account from objects`)
@@ -68,7 +68,7 @@ func amountOf(f fact.Fact) string {
 	return fmt.Sprint(amount, " ", f.Currency())
 }
 
-// rewritten reports the rows that another write of all subjects changes.
+// rewritten returns the rows that would change if all subjects were written again.
 func rewritten(t *testing.T, pool *pgxpool.Pool) (differ []string) {
 	t.Helper()
 	before := subjects(t, pool)
@@ -95,8 +95,8 @@ func ofObject(t *testing.T, db schema.Querier, columns, object string) []string 
 	return texts(t, db, `select concat_ws(' ', `+columns+`) from event_subjects where object = '`+object+`' order by receipt_id`)
 }
 
-// The events before the move are events of the new account, too. An event about the customer keeps the account that it
-// names, because the customer is no object.
+// The events before the move also belong to the new account. An event about the customer keeps the account that it
+// names, because a customer is not an object.
 func TestSubjects_CustomerLinkedToAnotherAccount_EarlierEventsFollow(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -121,7 +121,8 @@ func TestSubjects_CustomerLinkedToAnotherAccount_EarlierEventsFollow(t *testing.
 	}
 }
 
-// A draft has no number. Its events, and the events of its payment, are found by the number that the invoice gets later.
+// A draft invoice has no number. Its events and the events of its payment are found by the number that the invoice
+// gets later.
 func TestSubjects_InvoiceGetsItsNumberLater_EarlierEventsHaveIt(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -138,8 +139,8 @@ func TestSubjects_InvoiceGetsItsNumberLater_EarlierEventsHaveIt(t *testing.T) {
 	}
 }
 
-// An event about several objects has one main subject: the first one with an amount. A fact that was fetched for the
-// event makes no main subject, because the event does not state it.
+// An event about several objects has one main subject: the first object with an amount. A fact that was fetched for
+// the event cannot be the main subject, because the event itself does not contain it.
 func TestSubjects_EventWithSeveralObjects_OneIsMain(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -153,7 +154,7 @@ func TestSubjects_EventWithSeveralObjects_OneIsMain(t *testing.T) {
 	fetched.EventID, fetched.ReceiptID = "evt_2", "00000000-0000-7000-8000-000000000002"
 	receiptsOf(t, pool, facts[0], fetched)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		for _, of := range [][]fact.Fact{facts, {fetched}, facts} { // the last one is repeated
+		for _, of := range [][]fact.Fact{facts, {fetched}, facts} { // the last call repeats the first
 			if _, err := billing.Apply(t.Context(), tx, of, policy, "apply", at(100)); err != nil {
 				return err
 			}
@@ -169,7 +170,7 @@ func TestSubjects_EventWithSeveralObjects_OneIsMain(t *testing.T) {
 	}
 }
 
-// An import has no event, so that its facts have no subjects.
+// An import has no event, so its facts have no subjects.
 func TestSubjects_FactsWithoutReceipt_None(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -179,7 +180,7 @@ func TestSubjects_FactsWithoutReceipt_None(t *testing.T) {
 	}
 }
 
-// A rebuild restores the subjects of an account, whatever somebody has done to them.
+// A rebuild restores the subjects of an account, whatever was changed by hand.
 func TestSubjects_ChangedOrDeleted_RebuildRestores(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

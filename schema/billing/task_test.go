@@ -18,7 +18,8 @@ type question struct {
 	answer fact.Fact
 }
 
-// questions are the tasks that scheduled actions open, each with the facts that cause it and the fact that closes it.
+// questions lists the tasks that scheduled actions open, each with the facts that cause it and the fact that closes
+// it.
 var questions = map[string]question{
 	"paid, and not yet active": {
 		billing.Task{Kind: billing.TaskReconcile, Object: "sub_1", Subscription: "sub_1", While: billing.WhileUnsettled},
@@ -48,8 +49,8 @@ var questions = map[string]question{
 	},
 }
 
-// A task does not stay open after the fact that closes it, in any order. The scheduled action decides to open a task in
-// one commit and opens it in a later commit, so the closing fact can arrive in between.
+// After the closing fact, the task is not open, in any order of the transactions. One transaction decides that a
+// scheduled action opens a task, and a later transaction opens it, so the closing fact can arrive between the two.
 func TestOpenTask_AnsweredBeforeOrAfter_NotOpen(t *testing.T) {
 	for name, q := range questions {
 		for _, order := range []string{"the task first", "the answer first", "at once"} {
@@ -81,7 +82,7 @@ func TestOpenTask_AnsweredBeforeOrAfter_NotOpen(t *testing.T) {
 	}
 }
 
-// A task about missing items stays open after a renewal that does not contain them.
+// A task about missing items stays open after a renewal event that does not contain these items.
 func TestPartialTask_RenewedLate_StaysOpen(t *testing.T) {
 	t.Parallel()
 	pool, q := schematest.New(t), questions["a part of the items"]
@@ -102,7 +103,7 @@ func (q question) open(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	open := billing.OpenTask(q.task)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		// A busy machine may need longer than the lock timeout of a process to commit the fact.
+		// On a busy machine, committing the fact may take longer than the lock timeout of a process.
 		if _, err := tx.Exec(t.Context(), `set local lock_timeout = '1min'`); err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (q question) open(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// openWhileAnswered opens the task while the closing fact is applied and not committed.
+// openWhileAnswered opens the task while the closing fact is applied but not committed.
 func (q question) openWhileAnswered(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	opened := make(chan struct{})

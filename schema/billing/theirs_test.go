@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// withTheirs is the policy with the price of another product.
+// withTheirs returns the policy with an additional price that belongs to another product.
 func withTheirs() fact.Policy {
 	p := policy
 	p.Prices = maps.Clone(p.Prices)
@@ -22,8 +22,9 @@ func withTheirs() fact.Policy {
 	return p.Sealed()
 }
 
-// The first ten items of a subscription are of another product, and the event contains no more items. An invoice of the
-// plan shows that the subscription sells ours: its payment and its refund are booked in every order of the events.
+// The first ten items of a subscription belong to another product, and the event contains only these items. An
+// invoice of the plan shows that the subscription also sells a mapped plan. Its payment and refund are booked in
+// every order of the events.
 func TestApply_CutItemsOfAnotherProduct_PlanIsPaid_Booked(t *testing.T) {
 	t.Parallel()
 	pool, p := schematest.New(t), withTheirs()
@@ -59,7 +60,8 @@ func TestApply_CutItemsOfAnotherProduct_PlanIsPaid_Booked(t *testing.T) {
 	})
 }
 
-// A subscription of another product with an incomplete list of items remains one, for any invoices and any order.
+// If the list of items is incomplete, a subscription of another product still belongs to that product, for any
+// invoices and any order.
 func TestFoldSubscription_CutItemsOfAnotherProduct_NoPlanPaid_NotOurs(t *testing.T) {
 	t.Parallel()
 	p := withTheirs()

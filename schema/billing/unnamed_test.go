@@ -23,7 +23,7 @@ func tasksOf(c *clock, kind string) []string {
 	return list
 }
 
-// Two accounts that differ only by case are usually one customer: one task is opened.
+// Two accounts with IDs that differ only by upper and lower case usually belong to one customer, so a task opens.
 func TestApply_AccountsAlike_Noted(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(10, created(1, "active", "pro"), created(2, "active", "pro", of("sub_2", "umbrella", "cus_2")))
@@ -33,7 +33,8 @@ func TestApply_AccountsAlike_Noted(t *testing.T) {
 	})
 }
 
-// An event from the future counts as the newest until its time: one task per day to compare the clocks is opened.
+// An event with a time in the future counts as the newest event until its time has come. One task per day, to compare
+// the clocks, opens.
 func TestApply_AheadOfOurClock_Noted(t *testing.T) {
 	passing(t, func(c *clock) {
 		c.told(10, created(1, "active", "pro"))
@@ -45,8 +46,9 @@ func TestApply_AheadOfOurClock_Noted(t *testing.T) {
 	})
 }
 
-// A customer is its own account as soon as something was granted or sold to it under its own ID. Its payment alone,
-// fetched for a refund, does not count until it is booked: other events of the customer still wait for a name.
+// A customer without a named account becomes its own account as soon as a grant or a sale is stored under its
+// customer ID. A payment that was fetched for a refund has this effect only after it is booked. Until then, other
+// events of the customer wait for a named account.
 func TestUnnamed_CustomerWithItsOwnObjects_IsNamed(t *testing.T) {
 	t.Parallel()
 	fetched := changed(captured(20, 900), func(f *fact.Fact) { f.Payment.NoInvoice = true })

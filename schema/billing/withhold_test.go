@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// applyEach applies each fact as its own event, and returns the last change.
+// applyEach applies each fact as a separate event, and returns the last change.
 func applyEach(t *testing.T, tx pgx.Tx, facts []fact.Fact) (last fold.Change, err error) {
 	t.Helper()
 	for _, f := range events(facts, true) {
@@ -23,8 +23,8 @@ func applyEach(t *testing.T, tx pgx.Tx, facts []fact.Fact) (last fold.Change, er
 	return last, nil
 }
 
-// A subscription that began before effects has no effects if a person fetches it and it was unknown. If it was known,
-// the difference is published.
+// If a person fetches an unknown subscription that began before effects, it has no effects. If the subscription was
+// known, the difference is published.
 func TestApply_Reconciled_FromBeforeEffects_Silent(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -61,7 +61,7 @@ func TestApply_Reconciled_FromBeforeEffects_Silent(t *testing.T) {
 	}
 }
 
-// An open invoice that was created before effects began, and that a person reconciles, has no reminders.
+// An open invoice from before the start of effects causes no reminders after a person has reconciled it.
 func TestApply_ReconciledInvoice_FromBeforeEffects_NoReminder(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

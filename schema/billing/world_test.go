@@ -13,9 +13,10 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The folds of all facts, without a database.
+// The functions in this file compute objects from all facts, without a database.
 
-// priced is the plan of a price, and planOf the plan of a subscription's only item; "" if the price is not mapped.
+// priced returns the plan of a price, and planOf the plan of a subscription's only item; "" if the price is not
+// mapped.
 func priced(price string) string         { return policy.Prices[price].Plan }
 func planOf(s *fact.Subscription) string { return priced(s.Items[0].Price) }
 
@@ -25,7 +26,7 @@ type world struct {
 	access        map[string]fold.Access
 }
 
-// foldAll folds all facts as of a time.
+// foldAll computes all objects from the facts as of a time.
 func foldAll(facts []fact.Fact, p fact.Policy, now time.Time) world {
 	w := world{map[string]fold.Subscription{}, map[string]fold.Invoice{}, map[string]fold.Access{}}
 	about := map[string][]fact.Fact{}
@@ -152,14 +153,14 @@ func inPeriodOf(n int) change {
 
 func reason(r string) change { return func(f *fact.Fact) { f.Invoice.Reason = r } }
 
-// onAccount is a hold on a whole account, or its end.
+// onAccount returns a hold on a whole account, or its release.
 func onAccount(kind fact.Kind, account string, second int) fact.Fact {
 	f := decided(kind, account, second, "", 0)
 	f.Customer, f.Decision.Account = "", account
 	return f
 }
 
-// linked is a person's assignment of a customer, or of a subscription of cus_1, to an account.
+// linked returns the fact that a person links a customer, or a subscription of cus_1, to an account.
 func linked(object string, second int, account string) fact.Fact {
 	f := makeFact(fact.Linked, object, second, fact.RankChange, fact.Data{Link: &fact.Link{Account: account}}, origin(fact.FromOperator))
 	if strings.HasPrefix(object, "cus_") {
@@ -179,8 +180,8 @@ func orders(facts []fact.Fact, try func(delivered []fact.Fact)) {
 	}
 }
 
-// ordersOfRows is orders for a try that writes to a database. In the short form it tries at most a dozen orders, since
-// other tests try the folds in all orders.
+// ordersOfRows is like orders, for a function that writes to a database. In the short form of the tests it tries at
+// most a dozen orders, because other tests compute the objects in all orders.
 func ordersOfRows(facts []fact.Fact, try func(delivered []fact.Fact)) {
 	n, every := 0, 1
 	for i := range len(facts) {
@@ -188,7 +189,7 @@ func ordersOfRows(facts []fact.Fact, try func(delivered []fact.Fact)) {
 	}
 	step := schematest.OrLong((every-1)/12+1, 1)
 	if step > 1 {
-		step |= 1 // with an even step the last fact would be at few positions
+		step |= 1 // with an even step, the last fact would be at only a few positions
 	}
 	orders(facts, func(delivered []fact.Fact) {
 		if n%step == 0 {

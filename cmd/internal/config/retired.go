@@ -7,7 +7,7 @@ import (
 
 // RetiredKey is a key that the file no longer has.
 type RetiredKey struct {
-	// Old and New are the paths of the old and the new key. NAME stands for a name that you choose.
+	// Old and New are the paths of the old and the new key. NAME is a placeholder for a name that you choose.
 	Old, New string
 	// Fix is the correction. If it is empty, the value stays the same.
 	Fix string

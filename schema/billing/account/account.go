@@ -40,8 +40,8 @@ type Account struct {
 	// account on the provider's balance, before fees.
 	Entries []Entry `json:"entries"`
 	Cash    []Cash  `json:"cash"`
-	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes. A claim is money that goes back to the
-	// customer.
+	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes. A claim is money that is returned to
+	// the customer.
 	Claims []Claim `json:"claims"`
 	// Due lists the scheduled actions, earliest first.
 	Due       []Due      `json:"due"`
@@ -108,7 +108,7 @@ type Subscription struct {
 	Uncertain bool `json:"uncertain"`
 }
 
-// Standing describes the state of a subscription at a time, as the predicate of a sentence.
+// Standing describes the state of a subscription at a given time, as the predicate of a sentence.
 func (s Subscription) Standing(at time.Time) string {
 	over := s.EndedAt == nil && s.EndsAt != nil && !s.EndsAt.After(at)
 	switch {

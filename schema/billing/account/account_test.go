@@ -28,7 +28,8 @@ func TestStatements(t *testing.T) {
 // at is a fixed time.
 var at = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// setup creates an account with Apply: a subscription in live mode, and one of the same account in test mode.
+// setup creates an account with Apply: a subscription in live mode, and a subscription of the account with the same
+// ID in test mode.
 func setup(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)
@@ -118,8 +119,8 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 	}
 }
 
-// Each published change of access contains its cause: an event, a scheduled action, a person, or facts that were parsed
-// again.
+// Each published change of access contains its cause: an event, a scheduled action, a person, or facts that were
+// parsed again.
 func TestShow_HistoryOfAccess(t *testing.T) {
 	t.Parallel()
 	db := setup(t)

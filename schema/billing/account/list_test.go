@@ -45,9 +45,9 @@ func TestList_FiltersAndPages(t *testing.T) {
 		{account.Filter{Access: "suspended"}, []string{"live/gone", "live/kept"}},
 		{account.Filter{Access: "none"}, []string{"live/new"}},
 		{account.Filter{Plan: "pro", Status: "past_due"}, []string{"live/beta"}},
-		{account.Filter{Status: "canceled"}, nil}, // it has ended
+		{account.Filter{Status: "canceled"}, nil}, // the subscription has ended
 		{account.Filter{Before: time.Date(2126, 3, 1, 0, 0, 0, 0, time.UTC)}, []string{"live/beta"}},
-		{account.Filter{Before: time.Date(2126, 1, 15, 0, 0, 0, 0, time.UTC)}, nil}, // the later grant is still valid
+		{account.Filter{Before: time.Date(2126, 1, 15, 0, 0, 0, 0, time.UTC)}, nil}, // a later grant is still valid
 		{account.Filter{Limit: 2}, []string{"live/acme", "live/beta"}},
 		{account.Filter{Limit: 2, After: account.Name{Mode: "live", ID: "kept"}}, []string{"live/new", "test/acme"}},
 	} {

@@ -54,7 +54,7 @@ const (
 	Ended           Cause = "ended"
 )
 
-// stop is a row of obstaclesSQL: an obstacle that the objects of the account do not show.
+// stop is a row of obstaclesSQL: an obstacle that is not visible in the objects of the account.
 type stop struct {
 	Cause                Cause
 	Object, Detail       string

@@ -9,8 +9,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// Eight of ten accounts have objects to compare. Each day's share contains the accounts that waited longest, no account
-// twice within the period, and a week of shares contains each account once.
+// Eight of the ten accounts have objects to compare. Each day's share contains the accounts that were compared
+// longest ago. No account is compared twice within the period, and a week of shares contains each account once.
 func TestToCompare_AShareADay_EachOnceInAWeek(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

@@ -19,7 +19,7 @@ union select mode, account from objects where id = $1 and account <> '' and mode
 union select mode, account from objects where ` + ofCharge + ` and account <> '' and mode = any($2)
 order by 1, 2`
 
-// ofCharge selects the payment with charge $1.
+// ofCharge selects the payment that contains charge $1.
 const ofCharge = `kind = 'payment' and state ->> 'Charge' = $1 and state ->> 'Charge' <> ''`
 
 const quotedSQL = `

@@ -26,7 +26,7 @@ type Traces struct {
 	// customer's ID.
 	Bodies     []HeldBody `json:"bodies"`
 	Rejections []HeldBody `json:"rejections"`
-	// Requests counts the stored requests to outside systems.
+	// Requests counts the stored requests to external systems.
 	Requests int `json:"requests"`
 
 	// receipts lists all events about the customer, even if their payload is erased. open lists the events in progress.

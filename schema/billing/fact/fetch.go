@@ -25,8 +25,8 @@ func (f Fact) LacksSale() bool {
 	return c != nil && c.Mode == "payment" && c.Invoice == "" && c.Status == "complete" && len(c.Lines) == 0
 }
 
-// WithSale returns the session with the lines of the fetched session. It ignores all other fetched fields, because the
-// event itself proves the payment and its time.
+// WithSale returns the session with the lines of the fetched session. It ignores all other fetched fields, because
+// the event itself proves the payment and its time.
 func (f Fact) WithSale(fetched []Fact) Fact {
 	for _, answer := range fetched {
 		if answer.Checkout != nil && answer.Object == f.Object {

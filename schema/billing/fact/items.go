@@ -34,7 +34,7 @@ func Completed(snapshots []Fact) (list []Fact, whole bool) {
 	return list, true
 }
 
-// with returns s. If s is partial, with adds the elements of items that s lacks. s may be nil.
+// with returns s. If s is partial, it adds the elements of items that s lacks. s may be nil.
 func (s *Subscription) with(items []Item) *Subscription {
 	if s == nil || !s.Partial {
 		return s

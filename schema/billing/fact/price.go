@@ -22,7 +22,7 @@ type Sale struct {
 	Prices []Bought `json:",omitempty"`
 }
 
-// Purchase is the sum of the items of a subscription or of the lines of an invoice.
+// Purchase adds up the items of a subscription or the lines of an invoice.
 type Purchase struct {
 	Sale
 	Start, End time.Time
@@ -250,8 +250,8 @@ func tells(a, b Line) int {
 		cmp.Compare(a.Price, b.Price), cmp.Compare(b.Quantity, a.Quantity))
 }
 
-// newer reports whether s, and not than, determines the period. A line with a known plan takes precedence, then the
-// line with the later period.
+// newer reports whether line s, and not line than, determines the period. A line with a known plan takes precedence,
+// then the line with the later period.
 func (s sold) newer(than sold) bool {
 	if s.ofPlan() != than.ofPlan() {
 		return s.ofPlan()

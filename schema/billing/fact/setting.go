@@ -11,7 +11,7 @@ import (
 // Setting is a changed setting of a policy, with its configuration key.
 type Setting struct {
 	Name string `json:"name"`
-	// Was is the value before the change, Is the value after it. An unset setting is empty.
+	// Was is the value before the change, and Is the value after it. An unset setting is empty.
 	Was string `json:"before"`
 	Is  string `json:"after"`
 }

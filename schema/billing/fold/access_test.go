@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// The version of a target counts its changes. An account that never had a grant has no change to publish.
+// The version of a target is the number of its changes. An account that never had a grant has no change to publish.
 func TestTarget_After_VersionCountsChanges(t *testing.T) {
 	t.Parallel()
 	target := func(plans ...string) fold.Target {

@@ -67,7 +67,7 @@ type Due struct {
 	Money State `json:",omitzero"`
 }
 
-// laterCause returns the later fact. Within one second it returns the fact with the greater event ID.
+// laterCause returns the later of two facts. Within one second, it is the fact with the greater event ID.
 func laterCause(a, b fact.Cause) fact.Cause {
 	if cmp.Or(a.At.Compare(b.At), cmp.Compare(a.EventID, b.EventID)) < 0 {
 		return b
@@ -75,8 +75,8 @@ func laterCause(a, b fact.Cause) fact.Cause {
 	return a
 }
 
-// soon returns at, or a time after now by the settle time if at is in the past. If facts arrived late, the event that
-// the action waits for may be just as late.
+// soon returns the time at. If at is in the past, it returns the current time plus the settle time. The reason: if
+// the facts arrived late, the event that the action waits for may arrive just as late.
 func (w Related) soon(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at
@@ -174,7 +174,7 @@ type Lapse struct {
 
 func lapsedBy(fact fact.Cause) Lapse { return Lapse{fact.At, fact} }
 
-// earlier returns the earlier of two lapses. A zero lapse counts as later.
+// earlier returns the earlier of two lapses. A zero lapse counts as later than any other.
 func (l Lapse) earlier(other Lapse) Lapse {
 	if l.At.IsZero() || !other.At.IsZero() && other.At.Before(l.At) {
 		return other

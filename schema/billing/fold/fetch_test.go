@@ -53,9 +53,9 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// Two events of one refund fetch its invoice. The response is new for the first event. The second, whose own facts had
-// assigned the refund to the customer, assigns the same account. It does not book the refund, because it does not have
-// the tax.
+// Two events of the same refund fetch its invoice. The response contains a new fact only for the first event. The
+// second event's own facts had assigned the refund to the customer; now it is assigned to the same account. The
+// second event does not book the refund, because it does not have the tax.
 func TestChange_Decided(t *testing.T) {
 	t.Parallel()
 	customers, invoices := fold.Ref{ID: "re_1", Payment: "pi_1", Account: "cus_1", Customer: "cus_1", Announced: []string{"billing.refund.succeeded"}}, fold.Ref{ID: "re_1", Payment: "pi_1", Account: "acme", Invoice: "in_1", Customer: "cus_1", Announced: []string{"billing.refund.succeeded"}}

@@ -52,8 +52,8 @@ type Ref struct {
 	// The object then has no account.
 	NotOurs bool `json:",omitempty"`
 	// Unbilled is set for a refund, a dispute or a credit note of an unknown invoice. The invoice determines the
-	// account and the tax. pawl books the object when the invoice is known. If it is still unknown after the settle
-	// time, pawl books the object for the account of the customer.
+	// account and the tax. pawl books the object when the invoice is known. If the invoice is still unknown after the
+	// settle time, pawl books the object for the account of the customer.
 	Unbilled bool `json:",omitempty"`
 	// Assigned is the account that a person assigned the money to, or empty.
 	Assigned string `json:",omitempty"`
@@ -85,7 +85,7 @@ func (*Ref) News(fact.Subject, Object) []News { return nil }
 // Tasks implements [Object].
 func (*Ref) Tasks() []Task { return nil }
 
-// Assign copies the account and the purchase from the payment. Most kinds of money use it.
+// Assign copies the account and the purchase from the payment. Most kinds of money objects use it.
 func (r *Ref) Assign(with Related) {
 	p, s, i := Find[*Payment](with.Objects, r.Payment), Find[*Subscription](with.Objects, r.Subscription),
 		Find[*Invoice](with.Objects, r.Invoice)

@@ -56,8 +56,8 @@ func refundByCharge(f fact.Fact, refunds []*Refund) (fact.Fact, bool) {
 }
 
 // within returns the ID of the refund by charge that contains this refund, or "". The charge must have been reported
-// after this refund was created, and before it failed. This refund must have been unknown then. If several qualify, the
-// first one is returned.
+// after this refund was created and before it failed. This refund must have been unknown at that time. If several
+// refunds by charge qualify, the first one is returned.
 func (r *Refund) within(refunds []*Refund) string {
 	if r.ByCharge {
 		return ""

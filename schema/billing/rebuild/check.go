@@ -31,7 +31,7 @@ type Request struct {
 	// At is the time at which grants are compared. The zero time means the time of the snapshot, by the clock of the
 	// database.
 	//
-	// It is not a difference whether a due action was executed already. Until it is executed, the access of its account
+	// Whether a due action was already executed is not a difference. Until it is executed, the access of its account
 	// is not compared. If At is before the snapshot, actions that ran after At appear as differences.
 	At time.Time
 }

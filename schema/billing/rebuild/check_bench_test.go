@@ -25,8 +25,9 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// monthsOf is some months of one account: a subscription that was upgraded once, invoices that were each open, paid and
-// tied to their charge, one failure, one refund in part, and a notice: 53 facts in a year. Each ID holds the word ACCOUNT.
+// monthsOf returns the facts of some months of one account: a subscription that was upgraded once; invoices that were
+// each open, paid and linked to their charge; one failed payment, one partial refund and one notice. A year has 53
+// facts. Each ID contains the word ACCOUNT.
 func monthsOf(months int) []fact.Fact {
 	sub := of("sub_ACCOUNT", "acct_ACCOUNT", "cus_ACCOUNT")
 	facts := []fact.Fact{created(0, "active", "starter", sub), updated(200*aDay, "active", "pro", sub)}
@@ -55,7 +56,7 @@ func monthsOf(months int) []fact.Fact {
 	return facts
 }
 
-// multiply makes as many accounts of the one that is there, row by row of each table.
+// multiply copies the existing account the given number of times, by copying the rows of each table.
 func multiply(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	b.Helper()
 	conn := own(b, pool)
@@ -79,7 +80,7 @@ func multiply(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	settle(b, conn)
 }
 
-// settle leaves nothing for Postgres to do behind what is measured.
+// settle makes Postgres finish its background work before the measurement.
 func settle(b *testing.B, conn *pgx.Conn) {
 	b.Helper()
 	for _, statement := range []string{`vacuum analyze`, `checkpoint`} {
@@ -89,7 +90,7 @@ func settle(b *testing.B, conn *pgx.Conn) {
 	}
 }
 
-// own is a connection without a bound on its statements and locks.
+// own returns a connection without timeouts for statements and locks.
 func own(b *testing.B, pool *pgxpool.Pool) *pgx.Conn {
 	b.Helper()
 	conn, err := pgx.ConnectConfig(b.Context(), pool.Config().ConnConfig)
@@ -102,8 +103,8 @@ func own(b *testing.B, pool *pgxpool.Pool) *pgx.Conn {
 	return conn
 }
 
-// accountsOf is a database with about so many facts of accounts that are some months old. It returns the facts of one of
-// them as well, and how many rows applying these has read.
+// accountsOf returns a database with about the given number of facts, of accounts that are some months old. It also
+// returns the facts of one account, and the number of rows that were read to apply them.
 func accountsOf(b *testing.B, facts, months int) (pool *pgxpool.Pool, one []fact.Fact, rows int) {
 	b.Helper()
 	pool, one = schematest.New(b), monthsOf(months)
@@ -120,8 +121,8 @@ func accountsOf(b *testing.B, facts, months int) (pool *pgxpool.Pool, one []fact
 	return pool, one, rows
 }
 
-// BenchmarkCheckRules compares two versions of the rules that differ in one price, which one account of a hundred has.
-// PAWL_ACCOUNTS is the number of accounts; they are a month old.
+// BenchmarkCheckRules compares two versions of the rules that differ in one price, which one account in a hundred
+// has. PAWL_ACCOUNTS is the number of accounts; each is one month old.
 func BenchmarkCheckRules(b *testing.B) {
 	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
 	if err != nil {
@@ -135,8 +136,8 @@ func BenchmarkCheckRules(b *testing.B) {
 	b.ReportMetric(float64(accounts*len(monthsOf(1))), "facts")
 }
 
-// rarelyPriced is a database of accounts that are a month old, one of a hundred with a price of its own.
-// It makes one, unless PAWL_RARELY_PRICED has the URL of another.
+// rarelyPriced returns a database of accounts that are one month old. One account in a hundred has a separate price.
+// It creates the database, unless PAWL_RARELY_PRICED contains the URL of an existing one.
 func rarelyPriced(b *testing.B, accounts int) *pgxpool.Pool {
 	b.Helper()
 	if there := os.Getenv("PAWL_RARELY_PRICED"); there != "" {
@@ -158,7 +159,7 @@ func rarelyPriced(b *testing.B, accounts int) *pgxpool.Pool {
 	return pool
 }
 
-// checkRare compares two mappings of that price.
+// checkRare compares two mappings of this price.
 func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	b.Helper()
 	conn := own(b, pool)
@@ -171,9 +172,9 @@ func checkRare(b *testing.B, pool *pgxpool.Pool, accounts int) {
 	}
 }
 
-// BenchmarkCheckRules_BesideIntake says what deliveries feel of a comparison: receipts are committed at half of the
-// rate that the database takes, alone for as long as the comparison lasts, and beside it. Figures are medians of the
-// turns, whose number is that of -benchtime.
+// BenchmarkCheckRules_BesideIntake measures how a comparison slows down deliveries: it commits receipts at half of
+// the database's maximum rate, first alone for the duration of the comparison, and then during the comparison. The
+// results are medians of several runs; -benchtime sets the number of runs.
 func BenchmarkCheckRules_BesideIntake(b *testing.B) {
 	accounts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_ACCOUNTS"), "1000"))
 	if err != nil {
@@ -182,7 +183,7 @@ func BenchmarkCheckRules_BesideIntake(b *testing.B) {
 	pool := rarelyPriced(b, accounts)
 	store := receipt.NewStore(pool, receipt.Options{})
 	defer store.Close()
-	intake{b, store}.full(5 * time.Second) // Postgres makes its first segments of WAL
+	intake{b, store}.full(5 * time.Second) // make Postgres create its first WAL segments
 	full := intake{b, store}.full(5 * time.Second)
 	lasts := checkElsewhere(b, pool)
 	var alone, beside, ratios []float64
@@ -206,7 +207,7 @@ func BenchmarkCheckRules_BesideIntake(b *testing.B) {
 	b.ReportMetric(lasts.Seconds(), "s-alone")
 }
 
-// checkElsewhere is checkRare in a process of its own, as a command is one beside the ingress.
+// checkElsewhere runs checkRare in a separate process, as a command runs in a process of its own.
 func checkElsewhere(b *testing.B, pool *pgxpool.Pool) (lasts time.Duration) {
 	begin := time.Now()
 	command := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkCheckRules$",
@@ -238,7 +239,7 @@ func (i intake) insert() time.Duration {
 	return time.Since(begin)
 }
 
-// full is how many receipts a second 64 callers commit.
+// full returns how many receipts 64 callers commit per second.
 func (i intake) full(lasts time.Duration) float64 {
 	var calls sync.WaitGroup
 	var done atomic.Int64
@@ -255,7 +256,7 @@ func (i intake) full(lasts time.Duration) float64 {
 	return float64(done.Load()) / time.Since(begin).Seconds()
 }
 
-// p99 commits receipts at a rate until it is over, and returns how long all but one of a hundred took at most.
+// p99 commits receipts at a rate until over is closed, and returns the 99th percentile of their durations.
 func (i intake) p99(rate float64, over <-chan time.Time) time.Duration {
 	var calls sync.WaitGroup
 	var mu sync.Mutex
@@ -281,7 +282,7 @@ func (i intake) p99(rate float64, over <-chan time.Time) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// BenchmarkCheck folds everything anew. PAWL_FACTS says how many facts there are, about.
+// BenchmarkCheck recomputes all objects. PAWL_FACTS is the approximate number of facts.
 func BenchmarkCheck(b *testing.B) {
 	facts, err := strconv.Atoi(cmp.Or(os.Getenv("PAWL_FACTS"), "5000"))
 	if err != nil {

@@ -69,7 +69,7 @@ func TestCheck_RowsThatDrifted_NamedAndRepaired(t *testing.T) {
 	}
 }
 
-// Whatever somebody has done to an account's rows, a repair of the account undoes.
+// A repair of an account restores all of its rows, whatever was changed by hand.
 func TestRepair_RowsChangedOrDeleted_AsTheFactsSay(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -109,8 +109,8 @@ func TestRepair_RowsChangedOrDeleted_AsTheFactsSay(t *testing.T) {
 	}
 }
 
-// In the second between the time of what is due and the clock's run nothing has drifted, and neither afterwards. A row that
-// no fact tells of is found all the same, also where its time has come, and so is one that is not there.
+// While an action is due and its run has not started, the check reports no difference, and neither does it
+// afterwards. The check finds a row without facts, even if its action is due, and a missing row.
 func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -156,7 +156,8 @@ func TestCheck_DueAndNotRunYet_NoDifference(t *testing.T) {
 	}
 }
 
-// The clock ends a plan while a check begins. The check has the time of its snapshot, which shows what the clock has done.
+// A scheduled run ends a plan while a check begins. The check uses the time of its snapshot, which contains the
+// changes of the run.
 func TestCheck_ClockRanBefore_NoDifference(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -184,8 +185,8 @@ func TestCheck_ClockRanBefore_NoDifference(t *testing.T) {
 	}
 }
 
-// A rebuild moves a payment without an invoice to the account of the customer's subscription, also if the first object
-// that refers to the subscription is a refund of another payment.
+// A rebuild moves a payment without an invoice to the account of the customer's subscription, even if the first
+// object that refers to the subscription is a refund of another payment.
 func TestCheck_PaymentsBeforeTheirSubscription_NothingDiffers(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

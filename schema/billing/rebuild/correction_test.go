@@ -17,7 +17,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// booksOf books an entry of an object, as finance would have taken it.
+// booksOf stores an entry of an object, as if finance had accepted it.
 func booksOf(t *testing.T, pool *pgxpool.Pool, key, kind, object, account string, amount int64) {
 	t.Helper()
 	for _, sql := range []string{
@@ -41,8 +41,10 @@ const (
 	correctedSQL = `select concat_ws(' ', effect_key, corrects, account, amount, currency) from finance_corrections order by decided_at, effect_key`
 )
 
-// A reading that comes to another amount asks a person, once. The answer books the difference under a key of the reading; an
-// undo before the answer ends the question, and one after it asks again, with what was corrected counted.
+// If parsing a payload again results in another amount, one task opens. The decision books the difference with a key
+// that contains the ID of the parse. If the payload is parsed again before the decision and the difference
+// disappears, the task closes. If a later parse finds a new difference, a task opens again, and the difference
+// includes the correction.
 func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -64,7 +66,7 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 			i.Paid, i.Due = amount, amount
 			f.Invoice = &i
 		}))
-		for range 2 { // a job may fold an account twice
+		for range 2 { // a job may recompute an account twice
 			if _, err := rebuild.Account(t.Context(), pool, acme, recompute(billing.CauseParser, id, policy, now)); err != nil {
 				t.Fatal(err)
 			}
@@ -117,8 +119,9 @@ func TestCorrection_AmountReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	wants("folded anew without a change", askedSQL, "in_1 done "+of+"r7 booked with 15.00 USD under acme, but the facts give 10.00 USD under acme")
 }
 
-// Another parser, or other rules, move objects to another account: an invoice with its subscription, and a refund with
-// the invoice. A task asks about each entry. The answer reverses it at the first account and books it at the second.
+// Another parser or other rules move objects to another account: an invoice with its subscription, and a refund with
+// its invoice. One task per entry opens. The decision reverses the entry at the first account and books it at the
+// second account.
 func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -180,7 +183,7 @@ func TestCorrection_AccountReadAnew_TakenAndGiven(t *testing.T) {
 	}
 }
 
-// What was taken back is settled: nobody is asked about it. Nor is anybody about what was never booked.
+// A compensated entry opens no task. An object without a booked entry opens no task either.
 func TestCorrection_TakenBackOrNeverBooked_NobodyAsked(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -205,7 +208,7 @@ func TestCorrection_TakenBackOrNeverBooked_NobodyAsked(t *testing.T) {
 	}
 }
 
-// An invoice that was paid in parts keeps them: what a later reading makes of the sum is no further part.
+// An invoice that was paid in parts keeps its parts: if a later parse finds another sum, this adds no part.
 func TestCorrection_PaidInParts_NoPartMore(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -233,10 +236,10 @@ func TestCorrection_PaidInParts_NoPartMore(t *testing.T) {
 	last := paid(1, 9, "pro")
 	last.EventID, last.ReceiptID, last.Invoice.Paid = "evt_last", facts[0].ReceiptID, 1900
 	deliver(t, pool, []fact.Fact{last}, now)
-	sums("[1000, 1500, 1700] 1900") // 200 more have come since
+	sums("[1000, 1500, 1700] 1900") // 200 more were paid since then
 }
 
-// The tax alone may have been booked wrongly: that is asked about, and corrected, like an amount.
+// If only the tax was booked wrongly, a task opens and the tax can be corrected, as for an amount.
 func TestCorrection_TaxReadAnew_AskedOnceAndAnswered(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A complete fact is never replaced by a partial one, nor a newer reader's by that of an older one.
+// A partial fact never replaces a complete fact, and a fact of an older parser never replaces a fact of a newer
+// parser.
 func TestCompareReadings(t *testing.T) {
 	t.Parallel()
 	lines := []fact.Line{{Price: "price_pro", Amount: 100}}
@@ -67,7 +68,7 @@ func TestCompareReadings(t *testing.T) {
 	}
 }
 
-// appendReading appends facts as a reading, and returns the accounts that it is about.
+// appendReading appends facts that were parsed again, and returns the affected accounts.
 func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...rebuild.FactChange) []billing.Scope {
 	t.Helper()
 	count, err := rebuild.Reparses(t.Context(), pool)
@@ -92,7 +93,7 @@ func appendReading(t *testing.T, pool *pgxpool.Pool, id string, facts ...rebuild
 	return about
 }
 
-// rereadAs is a fact as another reading has it.
+// rereadAs returns a fact in the form in which another parser reads it.
 func rereadAs(was fact.Fact, with func(*fact.Fact)) rebuild.FactChange {
 	is := was
 	is.Origin, is.Reader = fact.FromReread, 2
@@ -100,8 +101,8 @@ func rereadAs(was fact.Fact, with func(*fact.Fact)) rebuild.FactChange {
 	return rebuild.FactChange{Before: was, After: is}
 }
 
-// Events are applied while a reading is appended and its accounts are folded, several times and side by side. The rows
-// are then what the facts come to, and nobody has lost anything.
+// Events are applied while newly parsed facts are appended and their accounts are recomputed, several times and
+// concurrently. Afterwards, the rows equal the result of the facts, and no account has lost access.
 func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -121,7 +122,7 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	for i := range later {
 		later[i].EventID = fmt.Sprint("evt_later_", i)
 	}
-	for i := range later { // receipts of their own
+	for i := range later { // each with its own receipt
 		later[i].ReceiptID = fmt.Sprintf("00000000-0000-7000-9000-%012d", i)
 	}
 	receiptsOf(t, pool, append(first, later...)...)
@@ -150,7 +151,7 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	for range 2 {
 		for _, of := range about {
 			side.Go(func() {
-				for { // a job tries again what waits too long for a lock
+				for { // as a job does, retry if the wait for a lock is too long
 					_, err := rebuild.Account(t.Context(), pool, of, recompute(billing.CauseParser, "reread-1", policy, now))
 					if busy := (&pgconn.PgError{}); !errors.As(err, &busy) || busy.Code != "55P03" {
 						if err != nil {
@@ -176,8 +177,8 @@ func TestReading_BesideLiveEvents_RowsAsTheFactsSay(t *testing.T) {
 	}
 }
 
-// If a payload turns out not to mention an object, the object and its grant are removed. A further reparse that finds
-// the object again restores both.
+// If a payload, parsed again, does not contain an object, the object and its grant are removed. If a later parse
+// finds the object again, both are restored.
 func TestReparse_ObjectNotMentioned_GoneUntilFoundAgain(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// What a price was taken to mean stands in no fact. Once it is mapped to another plan, a check says what that changes, and
-// a repair brings the rows and the target there.
+// Facts do not contain the mapping of a price. After a price is mapped to another plan, a check reports the changes,
+// and a repair updates the rows and the target.
 func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -66,14 +66,14 @@ func TestRepair_PricesMappedAnew_AsTheNewMapSays(t *testing.T) {
 	if left := checkWith(t, pool, billing.Scope{}, after, now); len(left) > 0 {
 		t.Errorf("after the repair: %q", left)
 	}
-	// The plan of what is withheld is another one by now, its prices and quantities are the same.
+	// The plan of the withheld order has changed, but its prices and quantities are the same.
 	if got, want := rows(), []string{"acme pro active", "initech starter active", "umbrella starter active"}; !slices.Equal(got, want) {
 		t.Errorf("after the repair: %q, want %q", got, want)
 	}
 }
 
-// A switch is shown by what it means for each account, and the news say that no event was the cause. The clock is to
-// bring the workspace there.
+// The preview of a rules change shows the effect on each account, and the published events report that no provider
+// event was the cause. A scheduled action updates the workspace.
 func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -119,8 +119,8 @@ func TestRefold_PriceMappedLate_GainsAndIsToldQuietly(t *testing.T) {
 	}
 }
 
-// A change of the rules that only adds is not destructive for a price that was not mapped. It is destructive if metadata
-// or a product named the plan, and if an account loses access.
+// A change of the rules that only adds a mapping is not destructive for a price that was not mapped before. It is
+// destructive if metadata or a product named the plan, or if an account loses access.
 func TestHit_Overturns_WhatWasMapped(t *testing.T) {
 	t.Parallel()
 	items := func(named string, items ...fact.Item) change {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// A check reads all rows. A recomputation, which is rare, searches for lost rows, a reparse for objects without an
-// account, and a change of the rules for facts that name a price.
+// A check reads all rows. These rare statements may read many rows: a recomputation searches for lost rows, a reparse
+// for objects without an account, and a change of the rules for facts that name a price.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
