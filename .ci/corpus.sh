@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Keep the results of fuzzing: an input in the Go build cache that reaches code which no seed of its target reaches is
-# copied to the package's testdata/fuzz. Commit it. Every `go test` runs it, and fuzzing starts from it. Existing
-# files stay.
+# Saves the results of fuzzing: if an input in the Go build cache reaches code that no seed of its target reaches, the
+# script copies the input to the package's testdata/fuzz. Commit the copied files. Every `go test` runs these inputs,
+# and fuzzing starts with them. Existing files are not changed.
 #
 #   .ci/corpus.sh [PACKAGE...]
 #

@@ -5,9 +5,9 @@
 #
 # SECONDS is the time per target, 60 by default; PACKAGE limits the run (default ./...). A failing input is written to
 # the package's testdata/fuzz. Commit it with the fix; every `go test` runs it again. Fuzzing starts from
-# testdata/fuzz. Other interesting inputs are in the Go build cache ("go env GOCACHE"/fuzz); .ci/corpus.sh keeps the
-# ones that reach new code. Minimising an input is limited to 200 runs instead of a minute, which would be most of the
-# time of a target.
+# testdata/fuzz. Other interesting inputs are in the Go build cache ("go env GOCACHE"/fuzz); .ci/corpus.sh saves the
+# inputs that reach new code. Minimising an input is limited to 200 runs, because the default of a minute would be
+# most of the time of a target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ if (($# > 0)); then shift; fi
 packages=("$@")
 if ((${#packages[@]} == 0)); then packages=(./...); fi
 
-# Only files that declare a target are worth building for their list.
+# Build only the files that declare a target, because building the others takes time.
 mapfile -t directories < <(go list -f '{{.Dir}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}' "${packages[@]}" |
 	while read -r dir files; do
 		for f in $files; do
@@ -34,9 +34,8 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# found_nothing reports whether a failed run failed only because its time was over: up to Go 1.26, the target
-# sometimes reports the deadline of -fuzztime as an error (go.dev/issue/75804). A real failure names the input, or
-# contains the panic.
+# found_nothing reports whether a run failed only because its time was over: up to Go 1.26, a target sometimes reports
+# the deadline of -fuzztime as an error (go.dev/issue/75804). A real failure names the input, or contains the panic.
 found_nothing() {
 	[[ $(grep -A1 '^--- FAIL: Fuzz' "$log" | tail -n 1) == '    context deadline exceeded' ]] &&
 		! grep -q -e 'Failing input written' -e '^panic:' -e 'fuzzing process' -e 'failure while testing seed corpus' "$log"
@@ -44,7 +43,7 @@ found_nothing() {
 
 failed=() ran=0
 for dir in "${directories[@]}"; do
-	# A separate list, so that a package that does not build ends the run.
+	# The list is a separate command, so that a package that does not build ends the run.
 	targets=$(cd "$dir" && go test -list '^Fuzz' . | grep '^Fuzz')
 	for target in $targets; do
 		name="${dir#"$PWD"/}.$target"

@@ -17,7 +17,7 @@ func (allActivities) ReconcileDue()    {}
 func (allActivities) FindGaps()        {}
 func (allActivities) ExamineEndpoint() {}
 
-// A step of a kind without an activity would stop its run.
+// If a kind of effect had no activity, a step of this kind would stop its run.
 func TestExecutors_EachKind(t *testing.T) {
 	t.Parallel()
 	if missing := workflows.KindsWithoutActivity(); missing != nil {
@@ -25,7 +25,8 @@ func TestExecutors_EachKind(t *testing.T) {
 	}
 }
 
-// A missing receiver is reported at start. Otherwise a run would wait for its activity's deadline.
+// A missing receiver is reported when the worker starts. Otherwise a run would wait until the deadline of the
+// receiver's activity.
 func TestCheckReceivers_NamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	all := []any{new(activities.Billing), new(activities.Workspaces), new(activities.Finance), new(activities.Mail), new(activities.Tasks),

@@ -88,7 +88,7 @@ func (r *run) waitForPerson(status string, why reason) (decision, error) {
 	return *r.decided, nil
 }
 
-// take looks up a decision in the audit trail, and the run then executes the decision. If the audit trail does not
+// take looks up a decision in the audit trail; the run then executes the decision. If the audit trail does not
 // contain the decision, take returns an error and the run continues to wait. If the run has not parked, a reset has
 // re-applied the decision, and take stores it in r.kept for the next park.
 func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {

@@ -16,7 +16,7 @@ const (
 	mailKey   = "receipt-email:stripe:live:in_1"
 )
 
-// waits returns the effects that the run waited for, by park.
+// waits returns, for each park, the effects that the run waited for.
 func (f *flowTest) waits() (all []activities.Waits) {
 	for _, c := range f.callsOf("ParkRun") {
 		all = append(all, c.input.(activities.ParkRunInput).Waits)
@@ -62,8 +62,8 @@ func TestDecision_RetryOfOneEffect_LeavesTheOthers(t *testing.T) {
 	}
 }
 
-// Another event's run completes the effects that a run waits for: the run is woken and ends as done by that event. No
-// decision had an effect, and none is recorded.
+// The run of another event completes the effects that a parked run waits for. The parked run is woken, and its result
+// names the other event. Decisions made in the meantime have no effect and are not recorded.
 func TestPark_OthersHaveSettledIt_EndsAsDoneByThem(t *testing.T) {
 	done := activities.ReadEffectsResult{Settled: map[string]effect.Result{exportKey: {State: effect.AlreadyDone, By: "evt_0"}}}
 	for name, learn := range map[string]func(*flowTest){
@@ -86,7 +86,7 @@ func TestPark_OthersHaveSettledIt_EndsAsDoneByThem(t *testing.T) {
 	}
 }
 
-// After a signal that arrives too early, the run stays parked for the same reason.
+// If the signal arrives too early, the run stays parked for the same reason.
 func TestPark_SettledInVain_ParksAgain(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
@@ -101,7 +101,7 @@ func TestPark_SettledInVain_ParksAgain(t *testing.T) {
 	}
 }
 
-// ParkRun reports repeatedly that other runs have settled the effects, but the ledger does not contain them.
+// ParkRun reports repeatedly that other runs have settled the effects, although the ledger does not contain them.
 func TestPark_SettledForNobody_WaitsForAPerson(t *testing.T) {
 	f := setup(t, loaded())
 	f.settledAtPark = true
@@ -113,7 +113,7 @@ func TestPark_SettledForNobody_WaitsForAPerson(t *testing.T) {
 	}
 }
 
-// A retry repeats nothing: an uncertain effect is only sent again by resend, which requires a confirmation.
+// A retry repeats no uncertain effect: only resend, which requires a confirmation, sends it again.
 func TestDecision_RetryLeavesWhatIsInDoubt_ResendRepeatsIt(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
@@ -149,7 +149,7 @@ func TestDecision_Resend_OfWhatIsNotInDoubt_Refused(t *testing.T) {
 	f.wantRefused("is not uncertain: use retry", "may have happened, so it cannot be retried")
 }
 
-// An effect that a person marks as done counts as done: it is not sent, and a compensation undoes it.
+// An effect that a person marks as done is not sent, and a compensation undoes it.
 func TestDecision_Done_RecordedAndTakenBackLater(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
@@ -192,7 +192,7 @@ func TestDecision_Done_RefusedWhereNobodyCanSayIt(t *testing.T) {
 	f.wantRefused("does not accept done in its present state", "done requires a reference", "done applies to one effect: name one of "+exportKey+", "+mailKey)
 }
 
-// receiptSent is a ledger that contains the receipt of Toy's invoice.
+// receiptSent is a ledger in which the receipt of Toy's invoice is done.
 func receiptSent() []activities.ReadEffectsResult {
 	return []activities.ReadEffectsResult{{Settled: map[string]effect.Result{"receipt-email:stripe:live:in_1": {State: effect.Done}}}}
 }
@@ -205,7 +205,7 @@ func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
 		decide  string
 		outcome string
 		reason  string
-		// rejected and closed count the rejections and approvals of the review.
+		// rejected and closed count the rejections and the approvals of the review.
 		rejected, closed int
 	}{
 		"at load, approved": {[]activities.LoadFactsResult{reviewed("plan_unusable", "a plan"), loaded()}, workflows.UpdateApprove, "processed", "", 0, 0},
@@ -231,7 +231,7 @@ func TestDecision_Review_ApprovedOrRejected(t *testing.T) {
 	}
 }
 
-// A retry has no meaning for a review at the end of a run: the error lists the possible decisions.
+// A retry does not apply to a review at the end of a run: the error lists the possible decisions.
 func TestDecision_Review_TakesWhatItOffers(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.decide(time.Hour, workflows.UpdateRetry, ada)
@@ -240,7 +240,7 @@ func TestDecision_Review_TakesWhatItOffers(t *testing.T) {
 	f.wantRefused("does not accept retry in its present state: it accepts approve, skip, reject, compensate")
 }
 
-// A replay does not open a review again that has a decision.
+// A replay does not open a decided review again.
 func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.answer("review", answer{result: effect.Result{State: effect.AlreadyDone}})
@@ -255,7 +255,7 @@ func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 	}
 }
 
-// An event of an object that a person has rejected opens no review, and applies the rejection.
+// If a person has rejected an object, later events of the object open no review, and apply the rejection.
 func TestDecision_ReviewRejectedBefore_NotAskedAgain(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.answer("review", answer{result: effect.Result{State: effect.Compensated, By: "evt_0"}})
@@ -281,7 +281,7 @@ func TestDecision_Replay_TriesAgainWhatHadFailed(t *testing.T) {
 	}
 }
 
-// Every code of a review has its answers in the table, and no other code is in it.
+// The table contains every reason code of a review with its answers, and no other code.
 func TestReviews_EachOnce(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

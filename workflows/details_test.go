@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/workflows/markdown"
 )
 
-// Text from outside is plain text in Temporal's Markdown. It creates no link, no markup and no new line.
+// Text from other systems is plain text in Temporal's Markdown. It creates no link, no markup and no new line.
 func TestProse_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()
 	live := regexp.MustCompile("(?:^|[^\\\\])(?:\\\\\\\\)*[*\\[<|`\\n]")

@@ -28,7 +28,8 @@ func TestEventInput_ID(t *testing.T) {
 	}
 }
 
-// The scheduled actions are part of the run's ID, from which a run that Temporal no longer stores is started again.
+// The run's ID contains the due time of the scheduled actions, so pawl can start the run again after Temporal has
+// deleted it.
 func TestDueOf(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 22, 0, 0, 10, 0, time.UTC)
@@ -51,7 +52,7 @@ func TestDueOf(t *testing.T) {
 	}
 }
 
-// Temporal accepts printable ASCII of a bounded length, and if two events shared an ID, only one of them would run.
+// An ID must be printable ASCII of limited length. If two events shared an ID, only one of them would run.
 func TestEventInput_ID_OneOfEach(t *testing.T) {
 	t.Parallel()
 	parts := []string{"", "a", "1", "a:1", "1:a", ":", "a:", ":1", "%3A", "a%3A1", "a:1:a", "ü", "%C3%BC", " ", "\n", strings.Repeat("ü", 100), strings.Repeat("ü", 99)}

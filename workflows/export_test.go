@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/workflows/plan"
 )
 
-// KindsWithoutActivity returns the kinds of effects that no activity executes.
+// KindsWithoutActivity returns the kinds of effects that have no activity.
 func KindsWithoutActivity() (names []string) {
 	for _, kind := range plan.Catalogue() {
 		if executors[kind.Name] == nil {
@@ -20,8 +20,8 @@ func KindsWithoutActivity() (names []string) {
 	return names
 }
 
-// Toy is a flow for tests of the engine: it has the same effects for every change. It opens a review if the planning
-// books entries of amount 0.
+// Toy is a flow for tests of the engine: it plans the same effects for every change. It opens a review if the
+// planning configuration books entries of amount 0.
 func Toy(ctx workflow.Context, in EventInput) (EventResult, error) {
 	return Flow{Name: "Toy", plan: planToy}.Run(ctx, in)
 }

@@ -45,9 +45,10 @@ func (w *billingFlow) complete() (nothing reason, whyUndo string, err error) {
 	return reason{}, whyUndo, err
 }
 
-// lacks returns the list to fetch for a fact, and the name of the request. The name is "" if nothing is to be fetched.
-// The lines of a paid invoice or a one-off session are fetched once per object, and the items of a subscription once
-// per event. If a charge contains only the sum of its refunds, the refunds are fetched once per sum.
+// lacks returns the list to fetch for a fact, and the name of the request. The name is "" if no list has to be
+// fetched. The lines of a paid invoice or a one-off session are fetched once per object, and the items of a
+// subscription once per event. If a charge contains only the sum of its refunds, the refunds are fetched once per
+// sum.
 func (w *billingFlow) lacks(f fact.Fact) (wanted activities.Wanted, of string) {
 	wanted = activities.Wanted{Subject: f.Subject, Kind: f.Kind, Object: f.Object, List: true}
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
 
-// done is the answer of an effect that is done, with a value.
+// done returns the answer of a completed effect with a value.
 func done(t *testing.T, value any) answer {
 	t.Helper()
 	data, err := json.Marshal(value)
@@ -20,8 +20,8 @@ func done(t *testing.T, value any) answer {
 	return answer{result: effect.Result{State: effect.Done, Value: data}}
 }
 
-// Two payments of an invoice are fetched and applied one after the other. Either can be the payment that connects a
-// refund to the invoice: the refund is booked in both orders.
+// Two payments of an invoice are fetched and applied one after another. Either payment can link a refund to the
+// invoice, and the refund is booked in both orders.
 func TestFlow_TwoPaymentsFetched_RefundOfEither_Booked(t *testing.T) {
 	for _, order := range [][]string{{"pi_1", "pi_2"}, {"pi_2", "pi_1"}} {
 		t.Run(order[0], func(t *testing.T) {

@@ -126,8 +126,8 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 		if err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
-		// If a park ended without a decision and without progress, the next park must wait for a decision, to prevent
-		// an endless loop.
+		// If a park ended without a decision and without progress, the next park must wait for a decision; otherwise
+		// the run could loop forever.
 		f.settledInVain = d.action == "" && len(f.open(steps)) == len(open)
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
 			return whyUndo, err

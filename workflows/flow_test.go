@@ -41,7 +41,7 @@ type answer struct {
 	err    error
 }
 
-// flowTest runs Toy in the SDK's test environment. Every effect succeeds unless the test sets another answer.
+// flowTest runs Toy in the test environment of the SDK. Every effect succeeds unless the test sets another answer.
 type flowTest struct {
 	*testing.T
 	env  *testsuite.TestWorkflowEnvironment
@@ -50,19 +50,19 @@ type flowTest struct {
 	mu      sync.Mutex
 	calls   []call
 	answers map[string][]answer
-	// seen lists the states of other runs in the ledger, one per refresh.
+	// seen lists the ledger states that other runs caused, one per refresh.
 	seen    []activities.ReadEffectsResult
 	refused []string
 	// replay is set for a replay.
 	replay *workflows.ReplayInput
-	// settledAtPark is the result of ParkRun, and woken the keys of WakeWaiting.
+	// settledAtPark is the result of ParkRun, and woken lists the keys that WakeWaiting got.
 	settledAtPark bool
 	woken         []string
 }
 
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// loaded returns the result of an event without a review.
+// loaded is the result of LoadFacts for an event without a review.
 func loaded() activities.LoadFactsResult { return activities.LoadFactsResult{} }
 
 // onboarded is loaded with an onboarding task.
@@ -141,7 +141,7 @@ func setup(t *testing.T, load ...activities.LoadFactsResult) *flowTest {
 	return f
 }
 
-// effectOf mocks the activity with the answers of the test by effect kind.
+// effectOf simulates the activity of an effect with the answers that the test sets by kind.
 func effectOf[N any](f *flowTest, name string) {
 	f.env.OnActivity(name, mock.Anything, mock.Anything).Return(func(ctx context.Context, in activities.EffectInput[N]) (effect.Result, error) {
 		f.record(ctx, in.Effect, in)
@@ -189,7 +189,7 @@ func came(state effect.State, reason string) answer {
 	return answer{result: effect.Result{State: state, Reason: reason}}
 }
 
-// decide sends an update at a time of the workflow's clock and records whether it was rejected.
+// decide sends an update at a time of the workflow's clock, and records whether the update was rejected.
 func (f *flowTest) decide(after time.Duration, action string, in workflows.DecisionInput) {
 	f.env.RegisterDelayedCallback(func() {
 		f.env.UpdateWorkflow(action, action+after.String(), &testsuite.TestUpdateCallback{
@@ -322,7 +322,8 @@ func TestFlow_OtherEventWasTakenBack_EndsCompensated(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", answer{result: effect.Result{State: effect.Compensated, Value: json.RawMessage(`{}`)}})
 	f.wantOutcome(f.run(), "compensated", "was compensated before")
-	// The attempt that revoked the grant may have been cut off before it updated the workspace.
+	// The attempt that revoked the grant may have been interrupted before it updated the workspace, so the workspace
+	// is updated again.
 	f.wantOrder("LoadFacts", "apply-facts", "ReadEffects", "withhold-grant", "FinishRun")
 }
 
@@ -380,7 +381,8 @@ func TestFlow_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 	result := f.run()
 	f.wantOutcome(result, "compensated", "provision-workspace was refused: sink answered 403")
 	undone := f.order()[7:]
-	// Steps began in the order provision, finance, mail, task. A refused step needs no compensation.
+	// The steps began in the order provision, finance, mail, task, and are compensated in the reverse order. A
+	// refused step needs no compensation.
 	want := []string{"cancel-onboarding-task", "correction-notice", "reverse-finance-entry", "withhold-grant", "FinishRun"}
 	if !slices.Equal(undone, want) {
 		t.Errorf("undone\n got %v\nwant %v", undone, want)
@@ -400,7 +402,7 @@ func TestFlow_ProvisioningRefused_UndoneLastInFirstOut(t *testing.T) {
 	}
 }
 
-// A decision about a parked compensation applies to it alone. The other compensations continue.
+// A decision about a parked compensation applies only to this compensation. The other compensations continue.
 func TestFlow_ParkedUndoSkipped_OtherUndosGoOn(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
@@ -418,13 +420,13 @@ func TestFlow_ParkedUndoSkipped_OtherUndosGoOn(t *testing.T) {
 	}
 }
 
-// If a person fails the recording activity by hand in Temporal, the decision is not in the audit trail and has no
-// effect.
+// If a person completes the recording activity as failed in Temporal, the audit trail does not contain the decision,
+// and the decision has no effect.
 func TestFlow_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Refused, "unknown account"))
 	byHand := answer{err: temporal.NewNonRetryableApplicationError("failed by hand", "", nil)}
-	f.answer("RecordDecision", byHand, byHand) // the local attempt and the regular one
+	f.answer("RecordDecision", byHand, byHand) // for the local attempt and the regular one
 	var told error
 	f.env.RegisterDelayedCallback(func() {
 		f.env.UpdateWorkflow(workflows.UpdateCompensate, "lost", &testsuite.TestUpdateCallback{
@@ -451,7 +453,8 @@ func TestFlow_RefusedApplyingSkipped_NothingIsDone(t *testing.T) {
 	f.wantOrder("LoadFacts", "apply-facts", "ReadEffects", "ParkRun", "RecordDecision", "ReadEffects", "SkipEffect", "ReadEffects", "FinishRun")
 }
 
-// Every write of the receipt contains the workflow task, so that an older attempt cannot overwrite a newer state.
+// Every write to the receipt contains the start of the workflow task, so that an older attempt cannot overwrite a
+// newer state.
 func TestFlow_EveryWriteSaysSinceWhenItsTaskRuns(t *testing.T) {
 	f := setup(t, loaded())
 	f.env.SetCurrentHistoryLength(3)
@@ -554,7 +557,7 @@ func TestFlow_UncertainMail_NeedsReview(t *testing.T) {
 	}
 }
 
-// An effect that a person skipped is never compensated, whether it had happened or not.
+// An effect that a person skipped is never compensated, whether or not it had happened.
 func TestFlow_SkippedThenCompensated_NotTakenBack(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"), came(effect.Failed, "503"))
@@ -581,7 +584,7 @@ func TestFlow_CompensateByOperator_DoubtfulIsUndoneRefusedIsNot(t *testing.T) {
 	}
 }
 
-// The ledger after a decision about another event of the same invoice.
+// The ledger contains the result of a decision about another event of the same invoice.
 var (
 	takenBack = activities.ReadEffectsResult{Settled: map[string]effect.Result{
 		"apply-facts:stripe:live:evt_1":           {State: effect.Compensated, By: "evt_2"},
@@ -599,7 +602,7 @@ func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 	for name, tt := range map[string]struct {
 		decide string
 		seen   []activities.ReadEffectsResult
-		// exports and reversals count the calls of finance.
+		// exports and reversals count the calls of the finance activities.
 		exports, reversals int
 		outcome            string
 	}{
@@ -614,7 +617,8 @@ func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, loaded())
-			f.seen = append([]activities.ReadEffectsResult{{}}, tt.seen...) // empty until the run is about to park
+			// the first refresh, before the run parks, finds no change
+			f.seen = append([]activities.ReadEffectsResult{{}}, tt.seen...)
 			f.answer("finance-export", came(effect.Failed, "503"))
 			f.decide(time.Hour, tt.decide, ada)
 			if result := f.run(); result.Outcome != tt.outcome {
@@ -637,7 +641,7 @@ func TestFlow_OtherRunDecidedMeanwhile(t *testing.T) {
 func TestFlow_UndoFailsForAWhile_TriedUntilDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
-	for range 8 { // the test environment gives up after ten attempts, a server does not
+	for range 8 { // the test environment stops after ten attempts; a server does not
 		f.answer("reverse-finance-entry", failed(effect.TypeTransient, 500*time.Millisecond))
 	}
 	f.wantOutcome(f.run(), "compensated", "refused")
@@ -654,7 +658,7 @@ func TestFlow_UndoRefused_ParksAndGoesOn(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
 	f.answer("reverse-finance-entry", came(effect.Refused, "period closed"), came(effect.Refused, "period closed"))
-	f.decide(time.Hour, workflows.UpdateCompensate, ada) // already in progress
+	f.decide(time.Hour, workflows.UpdateCompensate, ada) // the compensation is already in progress
 	f.decide(time.Hour+time.Second, workflows.UpdateRetry, ada)
 	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "compensated", "refused")
@@ -684,7 +688,7 @@ func unnamed(wait time.Duration) activities.LoadFactsResult {
 	return activities.LoadFactsResult{Unnamed: "cus_1", Planning: activities.Planning{WaitForName: wait}}
 }
 
-// If no event names the account of a new customer, the event is read again until one does.
+// If no event names the account of a new customer, the run reads the event again until another event names it.
 func TestFlow_AccountNamedMeanwhile_WaitedFor(t *testing.T) {
 	f := setup(t, unnamed(time.Hour), unnamed(time.Hour), loaded())
 	begun := f.env.Now()
@@ -697,7 +701,7 @@ func TestFlow_AccountNamedMeanwhile_WaitedFor(t *testing.T) {
 	}
 }
 
-// If no event ever names it, the event is applied after policy.subscription_wait.
+// If no event ever names the account, the event is applied after policy.subscription_wait.
 func TestFlow_AccountNeverNamed_AppliedOnceSettled(t *testing.T) {
 	f := setup(t, unnamed(10*time.Minute))
 	begun := f.env.Now()
@@ -725,8 +729,8 @@ func TestFlow_WaitsForTheAccount_Cancelled_Parks(t *testing.T) {
 	}
 }
 
-// A person skipped apply-facts, for another event of this invoice or for this one before a reset. No dependent effect
-// runs.
+// A person has skipped apply-facts, either for another event of this invoice or for this event before a reset. No
+// effect that depends on apply-facts runs.
 func TestFlow_ApplyingSkippedBefore_NothingIsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Skipped, "skipped by ada: it has ended"))
@@ -734,7 +738,7 @@ func TestFlow_ApplyingSkippedBefore_NothingIsDone(t *testing.T) {
 	f.wantOrder("LoadFacts", "apply-facts", "FinishRun")
 }
 
-// The same for a parked run, which notices it when it refreshes.
+// The same holds for a parked run, which finds the skip when it refreshes.
 func TestFlow_ApplyingSkippedMeanwhile_NothingIsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
@@ -748,8 +752,8 @@ func TestFlow_ApplyingSkippedMeanwhile_NothingIsDone(t *testing.T) {
 	}
 }
 
-// The run is parked at apply-facts, and the invoice's other event has done all effects. A decision to compensate undoes
-// all of them, not only apply-facts.
+// The run is parked at apply-facts, and the run of the invoice's other event has completed all effects. A decision to
+// compensate undoes all effects, not only apply-facts.
 func TestFlow_CompensatedAtTheApplying_WhatAnotherRunDidIsUndone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
@@ -772,7 +776,7 @@ func TestFlow_CompensatedAtTheApplying_WhatAnotherRunDidIsUndone(t *testing.T) {
 	}
 }
 
-// The other run has not started an effect. It needs no compensation and is not reported.
+// The other run has not started one of the effects. This effect needs no compensation and is not reported.
 func TestFlow_CompensatedAtTheApplying_WhatNobodyDidIsNotTold(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("apply-facts", came(effect.Refused, "the database refuses it"))
@@ -788,8 +792,8 @@ func TestFlow_CompensatedAtTheApplying_WhatNobodyDidIsNotTold(t *testing.T) {
 	}
 }
 
-// A run that was parked before its first effect refreshes after its effects, because another run may have started to
-// compensate apply-facts.
+// A run that was parked before its first effect refreshes again after its effects, because another run may have
+// started to compensate apply-facts.
 func TestFlow_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -813,7 +817,7 @@ func TestFlow_ParkedBeforeItsEffects_LooksAfterThem(t *testing.T) {
 	}
 }
 
-// An activity that was completed by hand with {} has an unknown outcome.
+// If a person completes an activity in Temporal with the result {}, the outcome is unknown.
 func TestFlow_ResultSaysNothing_Uncertain(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", failed(effect.TypeTransient, time.Minute), answer{})
@@ -828,7 +832,7 @@ func TestFlow_ResultSaysNothing_Uncertain(t *testing.T) {
 	}
 }
 
-// A compensation that was completed by hand with the word of its effect counts as done.
+// If a person completes a compensation in Temporal with the state of its effect, the compensation is done.
 func TestFlow_UndoSaysCompensated_IsDone(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Refused, "403"))
@@ -842,7 +846,7 @@ func TestFlow_UndoSaysCompensated_IsDone(t *testing.T) {
 func TestFlow_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", failed(effect.TypeTransient, time.Minute), came(effect.Failed, "503"))
-	f.decide(time.Second, workflows.UpdateRetry, ada) // not parked yet: it waits for the sink
+	f.decide(time.Second, workflows.UpdateRetry, ada) // the run is not parked yet: it waits for the sink
 	f.decide(time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada"})
 	f.decide(time.Hour+time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: " ", Why: "x"})
 	f.decide(time.Hour+2*time.Second, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "x", Effect: "receipt-email"})
@@ -886,7 +890,7 @@ func TestFlow_OurOwnFault_FailsTheRunVisibly(t *testing.T) {
 	}
 }
 
-// Only a parked run needs to refresh from the ledger. A healthy run does not.
+// Only a parked run refreshes from the ledger. A run without problems does not.
 func TestFlow_Healthy_DoesNotRefresh(t *testing.T) {
 	f := setup(t, onboarded())
 	f.wantOutcome(f.run(), "processed", "")
@@ -895,7 +899,7 @@ func TestFlow_Healthy_DoesNotRefresh(t *testing.T) {
 	}
 }
 
-// A fault of pawl or of its deployment does not compensate the customer's effects.
+// If pawl or its deployment causes a failure, the customer's effects are not compensated.
 func TestFlow_ProvisioningFails_NothingIsTakenBack(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("provision-workspace", came(effect.Failed, "answered 401"))
@@ -911,7 +915,8 @@ func TestFlow_ProvisioningFails_NothingIsTakenBack(t *testing.T) {
 	}
 }
 
-// An older target without a response may still arrive after the newer one, so the workspace is updated once more.
+// An older target that got no response may still reach the workspace after the newer target, so the workspace is
+// updated once more.
 func TestFlow_SupersededAfterUnansweredTry_Aligned(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -952,7 +957,7 @@ func TestFlow_Withheld_WorkspaceBroughtToTheNewTarget(t *testing.T) {
 func TestFlow_Cancelled_ParksAndTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// finance is unavailable when the run is cancelled after a minute.
+		// finance lists the answers of the finance sink after the run is cancelled, one minute after its start.
 		finance []answer
 		why     string
 		exports int
@@ -1004,7 +1009,7 @@ func TestFlow_Cancelled_PolicyCompensates(t *testing.T) {
 	}
 }
 
-// A compensation is never dropped: the run parks as a dead letter and names the owner.
+// A compensation is never dropped: the run parks as a dead letter and names the owner of the sink.
 func TestFlow_UndoFails_ParksDeadWithItsOwner(t *testing.T) {
 	load := loaded()
 	load.Sinks = map[string]activities.SinkSettings{"finance": {Owner: "books@acme.example"}}
@@ -1018,7 +1023,7 @@ func TestFlow_UndoFails_ParksDeadWithItsOwner(t *testing.T) {
 	}
 }
 
-// An event with its own flow is also delivered to the destinations of its source remark. A refusal does not compensate a
+// An event with its own flow is also delivered to the destinations of its source. A refusal does not compensate a
 // delivery, and a destination that is down gets the event later.
 func TestFlow_Relayed_BesidesItsEffects(t *testing.T) {
 	load := loaded()
@@ -1073,7 +1078,7 @@ func TestFlow_Review_ParksOnceItsEffectsAreDone(t *testing.T) {
 			}
 			rejected := 0
 			if tt.decide == workflows.UpdateCompensate {
-				rejected = 1 // beside the compensations of the sinks, in no order
+				rejected = 1 // concurrently with the compensations of the sinks, in any order
 			}
 			if n := len(f.callsOf("reject-review")); n != rejected {
 				t.Errorf("%d calls of reject-review, want %d", n, rejected)

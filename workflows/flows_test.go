@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// billingEvents are Stripe's event types about billing that a SaaS may receive.
+// billingEvents lists Stripe's event types about billing that a SaaS company may receive.
 var billingEvents = []string{
 	"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed", "checkout.session.expired",
 	"customer.subscription.created", "customer.subscription.updated", "customer.subscription.deleted", "customer.subscription.trial_will_end",
@@ -27,7 +27,7 @@ var billingEvents = []string{
 	"product.created", "product.updated", "product.deleted", "price.created", "price.updated", "price.deleted",
 }
 
-// Each type has either a flow or a reason why it has none.
+// For each type there is either a flow or a documented reason to ignore it.
 func TestFlows_EachBillingEvent_Decided(t *testing.T) {
 	t.Parallel()
 	ignored := map[string]int{}
@@ -52,7 +52,7 @@ func TestFlows_EachBillingEvent_Decided(t *testing.T) {
 	}
 }
 
-// An event type has one flow.
+// Each event type has at most one flow.
 func TestFlows_EachType_OneFlow(t *testing.T) {
 	t.Parallel()
 	of := map[string]string{}

@@ -36,11 +36,11 @@ var (
 	previewCount = flag.Int("preview-count", 1000, "how many random histories")
 )
 
-// history is the random past and future of one receipt: a ledger, sinks that succeed or fail, and people who decide. It
-// implements the activities in the SDK's test environment, and the reads of a preview.
+// history is a random sequence for one receipt, before and after a preview: a ledger, sinks that succeed or fail, and
+// people who decide. It implements the activities in the SDK's test environment, and the reads of a preview.
 //
-// The sinks may fail until the preview, and work afterwards, because a preview assumes working sinks. But some sinks
-// are paused at the preview for a while.
+// The sinks may fail before the preview, and work afterwards, because a preview assumes working sinks. But some sinks
+// are paused for a while during the preview.
 type history struct {
 	*testing.T
 	seed   uint64
@@ -53,19 +53,19 @@ type history struct {
 	ledger map[string]*ledger.Grant
 	healed bool
 	tries  map[string]int
-	// unwanted are the kinds of effects that turn out not to be wanted.
+	// unwanted are the kinds of effects that turn out to be obsolete.
 	unwanted map[string]bool
 	// status and reason are the values on the receipt.
 	status, reason string
 	parkedFor      activities.Waits
-	// done contains the keys of effects that were done since the preview, and waited the keys that had to wait for
+	// done contains the keys of effects that were done after the preview, and waited the keys that had to wait for
 	// their sink.
 	done, waited map[string]bool
-	// paused contains the sinks that are paused at the preview, and waits counts how often each effect has waited for
-	// that since.
+	// paused contains the sinks that are paused during the preview, and waits counts how often each effect has waited
+	// for this reason since the preview.
 	paused map[string]bool
 	waits  map[string]int
-	// then is the ledger at the end of the previewed period; later changes are ignored. It is nil before.
+	// then is the ledger at the end of the previewed period; later changes are ignored. Before that time it is nil.
 	then map[string]*ledger.Grant
 }
 
@@ -111,7 +111,7 @@ func (h *history) chance(percent int) bool { return h.rng.IntN(100) < percent }
 
 func pick[V any](rng *rand.Rand, of ...V) V { return of[rng.IntN(len(of))] }
 
-// someChange returns the result of applying facts.
+// someChange returns a random result of applying facts.
 func (h *history) someChange() fold.Change {
 	access := fold.Access{
 		Account: "acme", Target: fold.Target{Version: 7, State: fold.WorkspaceActive, Plan: "pro", Quantity: 1},
@@ -149,7 +149,7 @@ func (h *history) someChange() fold.Change {
 	return c
 }
 
-// value returns the value of a successful effect.
+// value returns the result value of a successful effect.
 func (h *history) value(input any) (any, error) {
 	switch in := input.(type) {
 	case activities.EffectInput[activities.Facts]:
@@ -179,7 +179,7 @@ func (h *history) wanted(key, kind string) error {
 	return nil
 }
 
-// do executes one effect: claim, call and record, by the rules of the ledger.
+// do executes one effect (claim, call and record) by the rules of the ledger.
 func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,7 +191,7 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 		h.ledger[c.Key] = &ledger.Grant{State: ledger.Done, EventID: c.EventID}
 		return effect.Result{State: effect.Done}, nil
 	}
-	if h.healed && h.paused[sinkOf(input)] && h.waits[c.Key] < 2 { // then it continues
+	if h.healed && h.paused[sinkOf(input)] && h.waits[c.Key] < 2 { // after two waits the sink works again
 		h.waits[c.Key]++
 		if h.then == nil {
 			h.waited[c.Key] = true
@@ -209,12 +209,12 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 		h.done[c.Key] = true
 	}
 	if busy := new(temporal.ApplicationError); errors.As(err, &busy) {
-		h.status, h.reason = "retrying", "busy" // as the effect shows on its receipt
+		h.status, h.reason = "retrying", "busy" // the same values that the effect writes to its receipt
 		h.ledger[c.Key] = &ledger.Grant{State: ledger.Failed, Class: ledger.Transient, Round: round, EventID: c.EventID, Error: "busy"}
 		return effect.Result{}, err
 	}
 	var failure *effect.Failure
-	if errors.As(err, &failure) { // not combined with its value
+	if errors.As(err, &failure) { // an error must not be combined with a value
 		err = failure
 	}
 	result, foreseenErr := effect.Foreseen(value, err)
@@ -233,8 +233,8 @@ func (h *history) do(c effect.Call, input any) (effect.Result, error) {
 	return result, nil
 }
 
-// mishap returns the failure of a sink, or nil. It depends only on the key and the number of attempts, because effects
-// run concurrently, in any order.
+// mishap returns the failure of a sink, or nil. It depends only on the key and the number of attempts, because
+// effects run concurrently and in any order.
 func (h *history) mishap(key, kind string) error {
 	h.tries[key]++
 	sum := fnv.New64()
@@ -259,7 +259,7 @@ func (h *history) mishap(key, kind string) error {
 	)
 }
 
-// The methods that a preview calls.
+// The methods below are called by a preview.
 
 func (h *history) LoadFacts(context.Context, activities.LoadFactsInput) (activities.LoadFactsResult, error) {
 	if h.in.Due != nil {
@@ -368,7 +368,8 @@ func (h *history) environment() *testsuite.TestWorkflowEnvironment {
 	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute)
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // for a busy machine
+	// a long timeout, because the machine may be busy
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	for _, receiver := range []any{
 		&activities.Billing{}, &activities.Workspaces{}, &activities.Finance{}, &activities.Mail{}, &activities.Tasks{},
 		&activities.Destinations{}, &activities.Runs{}, &activities.Objects{},
@@ -482,12 +483,12 @@ type previewed struct {
 	in     workflows.DecisionInput
 	made   workflows.Previewed
 	err    error
-	// asked is set when the preview was made, and rejected if the run has rejected the decision.
+	// asked is set when the preview has been computed, and rejected is set if the run has rejected the decision.
 	asked    bool
 	rejected error
 }
 
-// foresee makes the preview. Afterwards every sink works.
+// foresee computes the preview. Afterwards every sink works.
 func (h *history) foresee(p *previewed, asked workflows.Asked) {
 	p.asked = true
 	p.made, p.err = workflows.Preview(h.Context(), h, asked)
@@ -496,7 +497,8 @@ func (h *history) foresee(p *previewed, asked workflows.Asked) {
 	h.mu.Unlock()
 }
 
-// run executes a run until it ends: with some decisions, and then, if it is parked, with the previewed decision.
+// run executes a run until it ends: with some decisions first, and then, if the run is parked, with the previewed
+// decision.
 func (h *history) run(p *previewed) {
 	env := h.environment()
 	at := 10 * time.Hour
@@ -525,7 +527,7 @@ func (h *history) run(p *previewed) {
 		})
 		later(func() { h.stop() })
 	}
-	for range 6 { // remaining effects are skipped, so that the run ends
+	for range 6 { // skip the remaining effects, so that the run ends
 		later(func() { tell(workflows.UpdateSkip, ada, nil) })
 	}
 	h.execute(env)
@@ -568,7 +570,7 @@ func (h *history) execute(env *testsuite.TestWorkflowEnvironment) {
 	}
 }
 
-// replay previews a replay, and executes it.
+// replay previews a replay and then executes it.
 func (h *history) replay(p *previewed) {
 	h.in.Replay = &workflows.ReplayInput{Request: "r", Who: "ada", Why: "again"}
 	h.foresee(p, workflows.Asked{In: h.in})
@@ -582,7 +584,7 @@ func (h *history) replay(p *previewed) {
 	h.execute(env)
 }
 
-// compare compares the results with the preview.
+// compare compares the actual results with the preview.
 func (h *history) compare(p *previewed) {
 	h.Helper()
 	if refused := new(workflows.RefusedError); errors.As(p.err, &refused) {
@@ -595,7 +597,7 @@ func (h *history) compare(p *previewed) {
 		h.Errorf("preview of %s: %v; the run has rejected it: %v", p.action, p.err, p.rejected)
 		return
 	}
-	if h.then == nil { // the run has ended
+	if h.then == nil { // the run has ended without another park
 		h.then = h.copied()
 	}
 	said := map[string]workflows.PreviewedEffect{}
@@ -633,8 +635,8 @@ func (h *history) compare(p *previewed) {
 	}
 }
 
-// The preview predicts the result in 1,000 random histories. Each has its own past, and then a parked run gets a
-// decision, or an ended run is replayed.
+// The preview predicts the result in 1,000 random histories. Each history has its own past. Then either a decision
+// about the parked run or a replay of the ended run is previewed.
 func TestPreview_RandomHistories_HappensAsSaid(t *testing.T) {
 	t.Parallel()
 	verbs := map[string]int{}

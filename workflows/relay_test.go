@@ -17,12 +17,12 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// relayWorld implements Relay's activities, by destination.
+// relayWorld implements the activities of Relay, by destination.
 type relayWorld struct {
 	env          *testsuite.TestWorkflowEnvironment
 	destinations []string
 	review       string
-	// answer returns the result of the n-th attempt of a key.
+	// answer returns the result of the n-th attempt with a key.
 	answer func(key string, n int) (effect.Result, error)
 
 	mu       sync.Mutex // the test environment runs local activities concurrently
@@ -79,7 +79,7 @@ func newRelayWorld(destinations ...string) *relayWorld {
 	return w
 }
 
-// decide sends an update after a delay; refused is the reason of its rejection.
+// decide sends an update after a delay; refused is the reason if the run rejects it.
 func (w *relayWorld) decide(after time.Duration, action string, in workflows.DecisionInput, refused *error) {
 	w.env.RegisterDelayedCallback(func() {
 		w.env.UpdateWorkflow(action, action+after.String(), &decided{refused}, in)
@@ -126,7 +126,7 @@ func TestRelay_EachDestinationItsOwnEffect(t *testing.T) {
 	if connected.tries["relay:github:live:acct_9:d-1:crm"] != 1 {
 		t.Errorf("with an account: tries %v", connected.tries)
 	}
-	// An account with a colon cannot result in another event's key, and no ID is too long for the ledger.
+	// An account with a colon cannot result in the key of another event, and no ID is too long for the ledger.
 	in.Account, in.EventID = "a:b", strings.Repeat("ü", 100)
 	odd := newRelayWorld("crm")
 	odd.run(t, in)
@@ -137,7 +137,8 @@ func TestRelay_EachDestinationItsOwnEffect(t *testing.T) {
 	}
 }
 
-// One destination is down: the other has the event, the run parks as dead, and a retry sends only the missing deliveries.
+// One destination is down. The other destination gets the event, the run parks as dead, and a retry sends only the
+// missing deliveries.
 func TestRelay_OneDown_ParksAndRetries(t *testing.T) {
 	t.Parallel()
 	w := newRelayWorld("crm", "lake")
@@ -183,7 +184,7 @@ func TestRelay_Skip(t *testing.T) {
 	}
 }
 
-// Without a destination the run waits until one is configured.
+// If the source has no destination, the run waits until a destination is configured.
 func TestRelay_NoDestination_ParksUntilThereIsOne(t *testing.T) {
 	t.Parallel()
 	w := newRelayWorld("crm")

@@ -22,7 +22,7 @@ import (
 	"github.com/pawlhq/pawl/workflows"
 )
 
-// The golden histories are from real runs, one of each branch; the tests of cmd/internal/flowtest write them with
+// The golden histories come from real runs, one per branch; the tests of cmd/internal/flowtest write them with
 // -update. A code change that cannot replay them would block every run in progress.
 
 var quiet = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
@@ -44,11 +44,11 @@ func golden(t *testing.T) map[string][]byte {
 	return histories
 }
 
-// A flow without a history could be changed incompatibly, and no test would fail.
+// Without a recorded history, a flow could change incompatibly, and no test would fail.
 func TestReplay_EveryFlowHasHistories(t *testing.T) {
 	t.Parallel()
 	histories := golden(t)
-	names := []string{"Job", "ReconcileAccounts", "FindGaps", "WatchEndpoint"} // workflows that are not flows
+	names := []string{"Job", "ReconcileAccounts", "FindGaps", "WatchEndpoint"} // these workflows are not flows
 	for _, flow := range workflows.Flows() {
 		names = append(names, flow.Name)
 	}
@@ -89,7 +89,8 @@ func TestReplay_GoldenHistories(t *testing.T) {
 	}
 }
 
-// Histories that no version of the flow has written: if these replayed, the test above would prove nothing.
+// No version of the flow has written these histories. If the replay accepted them, the test above would prove
+// nothing.
 func TestReplay_OtherHistories_Fail(t *testing.T) {
 	t.Parallel()
 	histories := golden(t)
@@ -142,13 +143,13 @@ func TestReplay_OtherHistories_Fail(t *testing.T) {
 	}
 }
 
-// An address has an @ between two names; no history may contain one.
+// An e-mail address has an @ between two names; no history may contain one.
 var address = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z]`)
 
 func TestGoldenHistories_NothingPersonal(t *testing.T) {
 	t.Parallel()
 	for name, content := range golden(t) {
-		raw, err := proto.Marshal(parse(t, content)) // payloads are not encoded
+		raw, err := proto.Marshal(parse(t, content)) // payloads in histories are not encoded
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +157,8 @@ func TestGoldenHistories_NothingPersonal(t *testing.T) {
 			!bytes.Contains(raw, []byte("job:")) && !strings.HasPrefix(name, "ReconcileAccounts/") && !strings.HasPrefix(name, "FindGaps/") && !strings.HasPrefix(name, "WatchEndpoint/") {
 			t.Errorf("%s does not show its payloads", name)
 		}
-		// The Message-ID in the ledger looks like an address; it contains the invoice and pawl's own domain.
+		// The Message-ID in the ledger looks like an e-mail address, but it contains the invoice and pawl's own
+		// domain.
 		if found := address.FindAll(bytes.ReplaceAll(raw, []byte("@pawl.test"), nil), -1); len(found) > 0 {
 			t.Errorf("%s holds %q", name, found)
 		}

@@ -34,7 +34,7 @@ type run struct {
 	firstTask   int
 	kept        []decision
 
-	// task is the history length at the start of the current workflow task. taskBegun is the time of that start; see
+	// task is the history length at the start of the current workflow task. taskBegun is the time of this start; see
 	// asOf.
 	task      int
 	taskBegun time.Time

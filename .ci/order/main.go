@@ -6,7 +6,7 @@
 //	                                       if a package has more than 30 % of such pairs
 //	go run ./.ci/order schema/billing      the order of one package, with each pair that points upwards
 //
-// References are found by name: a call of a method counts if only one file of the package declares a method of that
+// References are found by name: a call of a method counts if only one file of the package declares a method with this
 // name. Tests do not count.
 package main
 
@@ -221,7 +221,7 @@ func (g graph) best(order []string, i int) int {
 	for _, step := range []int{-1, 1} {
 		sum := 0
 		for j := i + step; j >= 0 && j < len(order); j += step {
-			// Moving past the file at j turns both arcs between them around.
+			// Moving the file past the file at j reverses both arcs between them.
 			sum += step * (arc(order[j], file) - arc(file, order[j]))
 			if sum < gain {
 				best, gain = j, sum

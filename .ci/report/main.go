@@ -1,5 +1,5 @@
-// Command report reads the output of `go test -json`. It prints a line for each package, the whole output of each test
-// that failed, and each test that was skipped with its reason. It fails when a test did.
+// Command report reads the output of `go test -json`. It prints a line for each package, the whole output of each
+// failed test, and each skipped test with its reason. It fails if a test failed.
 package main
 
 import (

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The core knows no billing: SQL of a core package names no table or view of the section "billing" of the migrations.
-// event_subjects has what the core needs to list, search and sum events.
+// The core does not depend on billing: the SQL of a core package names no table or view in the section "billing" of
+// the migrations. event_subjects contains the data that the core needs to list, search and sum up events.
 
 // besideTheCore lists the packages below schema that are not part of the core, or that handle the database as a whole.
 var besideTheCore = []string{"schema", "schema/billing", "schema/schematest"}
@@ -42,8 +42,8 @@ func billingTables(migrations string) (names []string) {
 	return names
 }
 
-// namedTables returns the tables that the strings of a Go file name as SQL, with their lines. A raw string counts as
-// SQL; in another string, a name counts after a keyword such as from.
+// namedTables returns the tables that the strings of a Go file name as SQL, with their lines. A name in a raw string
+// counts as SQL; in another string, a name counts after a keyword such as from.
 func namedTables(t *testing.T, file string, content []byte, tables []string) map[string]int {
 	t.Helper()
 	files := token.NewFileSet()
@@ -116,7 +116,7 @@ func TestCoreSQL_NoBillingTable(t *testing.T) {
 	}
 }
 
-// Each way to name a table is found, and a word in a message or a tag is not.
+// The test finds each way to name a table in SQL, and ignores the word in a message or a tag.
 func TestCoreSQL_PlantedNames_Found(t *testing.T) {
 	t.Parallel()
 	tables := billingTables("create table receipts (\n-- Section: billing. x\ncreate table facts (\ncreate view paid as\n-- Section: core. x\ncreate table jobs (\n")

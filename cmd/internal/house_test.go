@@ -17,29 +17,30 @@ import (
 	"unicode/utf8"
 )
 
-// The house style in figures: how large lines, functions, files, types and packages are. Tests do not count.
-// prose_test.go measures the language.
+// The house style in figures: the maximum size of lines, functions, files, types and packages. Test files do not
+// count. prose_test.go measures the language.
 //
 //	go test -count=1 -v -run '^TestHouse' ./cmd/internal        prints the size of every package
 const (
-	columns      = 120 // of a line; a tab counts as four
-	functionRows = 60  // of a function, without the largest list in it
+	columns      = 120 // per line; a tab counts as four
+	functionRows = 60  // per function, not counting the largest list in it
 	fileRows     = 400
-	methods      = 40 // of a type
+	methods      = 40 // per type
 	stringShare  = 80 // a line with a string of at least this many columns may be longer
 )
 
 // size is the size of a package: its Go files outside tests, and their lines.
 type size struct{ lines, files int }
 
-// ordinary bounds a package that has no row in oversize.
+// ordinary is the limit of a package without a row in oversize.
 var ordinary = size{lines: 3500, files: 25}
 
-// oversize lists the packages that are larger, each with its own bound. Delete a row when its package is split. A
-// commit that raises a bound gives the reason.
+// oversize lists larger packages with their own limits. Delete a row when its package is split. A commit that raises
+// a limit gives the reason.
 var oversize = map[string]size{}
 
-// tools and kits are counted apart from the product: programs for development, and packages that only tests import.
+// The sums of tools and kits are separate from the product: programs for development, and packages that only tests
+// import.
 var (
 	tools = []string{".ci", "cmd/internal/dev", "cmd/pawlbench", "docs", "schema/localpg"}
 	kits  = []string{"activities/activitiestest", "cmd/internal/command/commandtest", "cmd/internal/e2e", "cmd/internal/flowtest",
@@ -54,7 +55,7 @@ type house struct {
 	types    map[string]int
 }
 
-// fault fails the test. It names the place, the rule, and the file that states the rule.
+// fault fails the test. Its message contains the position, the rule, and the file that defines the rule.
 func (h *house) fault(file string, line int, format string, args ...any) {
 	h.t.Errorf("%s:%d: %s\n\tThe rule and its number are in cmd/internal/house_test.go.", file, line, fmt.Sprintf(format, args...))
 }

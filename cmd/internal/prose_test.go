@@ -27,7 +27,7 @@ import (
 //	go test -v -count=1 -run '^TestProse' ./cmd/internal -show schema/ledger  prints each sentence found below that path
 //	go test -count=1 -run '^TestProse' ./cmd/internal -lower                   lowers the ceilings to the counts of today
 //
-// The rule is a thermometer. A sentence that avoids the listed words and still has to be read twice is no better.
+// The rule is only an indicator. A sentence that avoids the listed words but must be read twice is no better.
 var constructions = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`^(of|what|whoever|whatever)\b`,
 	`\b(says?|said|saying|tells?|told|telling|stands?|stood)\b`,

@@ -33,7 +33,7 @@ func TestDatabase_NeverMigrated_SaysMigrate(t *testing.T) {
 	}
 }
 
-// A server that accepts connections and does not respond, such as a stopped one, does not block a command.
+// A server that accepts connections and does not respond does not block a command.
 func TestDatabase_Silent_GivenUp(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +63,7 @@ func TestDatabase_Silent_GivenUp(t *testing.T) {
 	}
 }
 
-// If a server is down, pgx prints a line for each address and TLS mode; pawl prints one sentence.
+// If a server is down, pgx returns a line per address and TLS mode, but pawl prints one sentence.
 func TestDatabase_Away_OneSentence(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://pawl:hush@127.0.0.1:1/pawl", map[string]string{"stripe": "stripe"})
@@ -74,7 +74,7 @@ func TestDatabase_Away_OneSentence(t *testing.T) {
 	}
 }
 
-// An invalid DSN is reported without any part of its password.
+// The error about an invalid DSN contains no part of its password.
 func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{
@@ -94,8 +94,8 @@ func TestDatabase_DSNUnreadable_PasswordNotShown(t *testing.T) {
 	}
 }
 
-// A command that only reads requires only the secret of the database, and warns about others that are missing. A
-// command that decides requires all.
+// A command that only reads requires only the secret of the database, and warns about other missing secrets. A
+// command that decides requires all secrets.
 func TestSession_SecretsMissing_AsksAllTheSame(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"})
@@ -110,7 +110,7 @@ func TestSession_SecretsMissing_AsksAllTheSame(t *testing.T) {
 	}
 }
 
-// Names, types and errors from outside are printed as plain text on a terminal, by every command, in tables, messages,
+// Every command prints names, types and errors from other systems as plain text on a terminal, in tables, messages,
 // JSON, errors and logs.
 func TestCommands_WhatComesFromOutside_IsText(t *testing.T) {
 	t.Parallel()

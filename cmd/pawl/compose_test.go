@@ -19,8 +19,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 )
 
-// gRPC looks up a TXT record of a host name. Docker Engine before 23.0.11 never answers this on an internal network,
-// and the client gives up after ten seconds.
+// gRPC looks up a TXT record of the host name. On an internal network, Docker Engine before 23.0.11 never answers
+// this lookup, and the client gives up after ten seconds.
 func TestCompose_TemporalAddress_NeedsNoTXTRecord(t *testing.T) {
 	t.Parallel()
 	clients := 0
@@ -39,10 +39,10 @@ func TestCompose_TemporalAddress_NeedsNoTXTRecord(t *testing.T) {
 	}
 }
 
-// A network inside of Docker's default address pools fails as soon as another project uses it.
+// A network with an address in Docker's default pools fails as soon as another project uses this address.
 func TestCompose_Subnets_OutsideOfDockersPools(t *testing.T) {
 	t.Parallel()
-	var pools []netip.Prefix // default-address-pools of Docker Engine 20.10 to 29
+	var pools []netip.Prefix // the default-address-pools of Docker Engine 20.10 to 29
 	for second := 17; second <= 31; second++ {
 		pools = append(pools, netip.MustParsePrefix(fmt.Sprintf("172.%d.0.0/16", second)))
 	}
@@ -65,8 +65,8 @@ func TestCompose_Subnets_OutsideOfDockersPools(t *testing.T) {
 	}
 }
 
-// The file works in a clone under umask 077, for a user who is not root: the containers' users can read every mounted
-// file, the owner can edit the secrets, and other users cannot.
+// The compose file works in a clone under umask 077, for a user who is not root: the users in the containers can read
+// every mounted file, the owner can edit the secrets, and other users cannot read them.
 func TestCompose_Files_UsableByOwnerAndContainers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -115,7 +115,8 @@ func TestCompose_Files_UsableByOwnerAndContainers(t *testing.T) {
 	}
 }
 
-// Several builds of one tag replace each other's image, and every `up --build` then recreates unchanged containers.
+// If several services built one tag, they would replace each other's image, and every `up --build` would recreate
+// unchanged containers.
 func TestCompose_Image_BuiltByOneService(t *testing.T) {
 	t.Parallel()
 	var builders []string
@@ -136,8 +137,8 @@ func TestCompose_Image_BuiltByOneService(t *testing.T) {
 	}
 }
 
-// temporalConns is the largest number of connections that Temporal's server opens: 20 to its store and 10 for
-// visibility from each of frontend, history, matching and worker.
+// temporalConns is the maximum number of connections that Temporal's server opens: its four services frontend,
+// history, matching and worker each open 20 to the store and 10 for visibility.
 const temporalConns = 4 * (20 + 10)
 
 func TestCompose_MaxConnections_CoverThreeOfEachProcess(t *testing.T) {
@@ -194,7 +195,7 @@ func TestCompose_Services_FitASmallMachine(t *testing.T) {
 	}
 }
 
-// The first live event must not be sent to a host that the user has not configured.
+// The example configuration must not send the first live event to a host that the user has not configured.
 func TestCompose_Sinks_NoneUntilConfigured(t *testing.T) {
 	t.Parallel()
 	file := commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))

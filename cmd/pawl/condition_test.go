@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// quietTemporal is a Temporal without workers and with one paused schedule.
+// quietTemporal simulates a Temporal without workers and with one paused schedule.
 type quietTemporal struct {
 	client.Client
 	schedules
@@ -44,7 +44,7 @@ func (s *schedules) Next() (*client.ScheduleListEntry, error) {
 	return &client.ScheduleListEntry{ID: "pawl:reconcile", Paused: true}, nil
 }
 
-// everyCondition is the state of a database with each kind of condition.
+// everyCondition creates a database state with each kind of condition.
 var everyCondition = []string{
 	`insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason, duplicates) values
 		('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', '', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now() - interval '1 day', '\x01', 'dead', 'effect_failed: x', 3),
@@ -75,7 +75,7 @@ var everyCondition = []string{
 	`insert into rejections (id, source, received_at, class, headers, body) values (gen_random_uuid(), 'stripe', now(), 'no_matching_signature', '{}', '')`,
 }
 
-// Each kind of condition is triggered, has a runbook, and names a command that the program accepts.
+// Each kind of condition occurs, has a runbook, and names a command that the program accepts.
 func TestConditions_EachKind_RunbookAndCommand(t *testing.T) {
 	t.Parallel()
 	db := schematest.New(t)

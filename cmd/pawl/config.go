@@ -54,7 +54,7 @@ func writeConfigResult(a *command.App, r configResult) {
 		fmt.Fprintln(a.Out, output.Clean("warning: "+w.String()))
 	}
 	switch {
-	case !r.OK: // the command's error has the count
+	case !r.OK: // the error of the command contains the number of errors
 	case len(r.Warnings) > 0:
 		fmt.Fprintf(a.Out, "%s has no fault and %s\n", a.ConfigFile, output.Plural(len(r.Warnings), "warning"))
 	default:

@@ -66,8 +66,8 @@ func TestConfigCheck_SecretsAsTheProviderMakesThem(t *testing.T) {
 	}
 }
 
-// An example secret from documentation is long enough but public, and anybody can sign for a public key of zeros. The
-// check and the start reject both with the position in the configuration.
+// An example secret from documentation is long enough but public, and anybody can create signatures for a public key
+// of zeros. `pawl config check` and the start of the ingress reject both, with the position in the configuration.
 func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ provider, secret, key, says string }{
@@ -81,7 +81,8 @@ func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 		{"svix", "whpk_xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o=", "sources.x", "anybody can sign for"},
 	} {
 		s := setup(t, "postgres://localhost/pawl", map[string]string{"x": c.provider + ", mode: live"}).With("SECRET", c.secret)
-		commandtest.Write(t, s.File, commandtest.Read(t, s.File)+"ops: {ingress: '127.0.0.1:0'}\n") // the ops listener is irrelevant here
+		// the ops listener is irrelevant in this test
+		commandtest.Write(t, s.File, commandtest.Read(t, s.File)+"ops: {ingress: '127.0.0.1:0'}\n")
 		got := commandtest.Decode[configResult](t, s.Pawl(t, "config", "check", "--json"))
 		if len(got.Faults) != 1 || got.Faults[0].Key != c.key || !strings.Contains(got.Faults[0].Problem, c.says) {
 			t.Errorf("%s, %s: %+v; want one fault of %s that contains %q", c.provider, c.secret, got.Faults, c.key, c.says)
@@ -92,8 +93,8 @@ func TestConfigCheck_SecretThatIsNone_RefusedAtStart(t *testing.T) {
 	}
 }
 
-// A decoded key may be shorter than its text. The advice in the fault must not be rejected itself: short secrets are
-// for dev only.
+// A key may be shorter than the text that encodes it. The advice in the error must not recommend a rejected setting:
+// short secrets are only allowed in dev.
 func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"svix": "svix"}).With("SECRET", "whsec_"+strings.Repeat("abcd", 5))
@@ -102,12 +103,13 @@ func TestConfigCheck_ShortKey_NoAdviceThatIsRefused(t *testing.T) {
 	}
 }
 
-// Every fault has its own line, even if a provider reports several at once.
+// Every error has its own line, even if a provider reports several at once.
 func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"paypal": "paypal", "tickets": "hmac"})
 	r := s.Pawl(t, "config", "check")
-	// A mode for each source, PayPal's webhook ID and certificate, and the header of hmac.
+	// These settings are missing: a mode for each source, PayPal's webhook ID and certificate, and the header of
+	// hmac.
 	for _, says := range []string{"sources.paypal.mode", "sources.tickets.mode", "webhook_id", "header"} {
 		if !strings.Contains(r.Out, says) {
 			t.Errorf("output does not contain %q", says)
@@ -118,7 +120,7 @@ func TestConfigCheck_SeveralFaultsOfAProvider_LineEach(t *testing.T) {
 	}
 }
 
-// The one provider that works without a secret requires the option for that.
+// Only one provider works without a secret, and it requires an option for that.
 func TestConfigCheck_PayPalFetchesItsCertificate_NoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "secrets: [{value: env:SECRET}]"
@@ -214,7 +216,7 @@ func TestInit_Flags_WriteWhatLoads(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	// A file that a person may have edited is not changed.
+	// A file that a person may have edited is not overwritten.
 	if err := os.WriteFile(file, []byte("# mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +231,7 @@ func TestInit_Flags_WriteWhatLoads(t *testing.T) {
 func TestInit_AskedNothing_TakesDefaults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "own.yaml")
-	// There is no input: every answer is empty.
+	// Standard input is empty, so every answer is empty.
 	if r := pawl(t, nil, "init", "--config", file); r.Code != 0 || strings.Count(r.Err, ": ") < 3 {
 		t.Fatalf("exit %d, %q", r.Code, r.Err)
 	}
@@ -267,7 +269,8 @@ func TestInit_WrongAnswers_Told(t *testing.T) {
 	}
 }
 
-// Without the warning, a source without a destination is not noticeable: its events are answered with 200 and ignored.
+// Without the warning, an operator would not notice a source without a destination: its events are answered with 200
+// and ignored.
 func TestConfigCheck_UnroutedSource_Warning(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"hooks": "github, mode: live"})
@@ -277,7 +280,7 @@ func TestConfigCheck_UnroutedSource_Warning(t *testing.T) {
 	}
 }
 
-// Only long-running processes check the file mode of secrets, and commands do not.
+// Only long-running processes warn about the file modes of secrets; commands do not.
 func TestConfig_SecretFileMode_NotOfCommands(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "postgres://localhost/pawl", map[string]string{"stripe": "stripe"})
@@ -295,7 +298,7 @@ func TestConfig_SecretFileMode_NotOfCommands(t *testing.T) {
 	}
 }
 
-// `pawl init` and the documentation list the permissions of an api_key in the code.
+// `pawl init` and the documentation list the same permissions of an api_key as the code.
 func TestKeyRights_OneList(t *testing.T) {
 	t.Parallel()
 	for file, text := range map[string]string{

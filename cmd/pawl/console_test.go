@@ -14,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/schema/token"
 )
 
-// The console serves the API only with a token.
+// The console serves the API only to requests with a token.
 func TestConsole_APIByToken(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"billing": "stripe"})
@@ -36,7 +36,7 @@ func TestConsole_APIByToken(t *testing.T) {
 			}
 			req.Header.Set("Authorization", "Bearer "+token)
 			res, err := http.DefaultClient.Do(req)
-			if err != nil { // it does not listen yet
+			if err != nil { // the console does not listen yet
 				select {
 				case code := <-ended:
 					ended <- code

@@ -19,12 +19,12 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// oneOfEach contains one body of each kind of [webhooktest.OddBodies]. The verifiers' tests use all of them.
+// oneOfEach contains one body of each kind in [webhooktest.OddBodies]. The tests of the verifiers use all bodies.
 var oneOfEach = []string{"empty", "null", "array of mixed", "object", "not JSON", "form", "invalid UTF-8", "NUL in ID", "UTF-16",
 	"ID is an object", "all null", "long type", "deep behind an ID", "duplicate key"}
 
-// A correctly signed delivery with any content is answered with 2xx and stored: many providers block or disable an
-// endpoint that rejects deliveries.
+// A correctly signed delivery with any content is stored and answered with 2xx, because many providers block or
+// disable an endpoint that rejects deliveries.
 func TestIngress_EveryProvider_SignedContent_Kept(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
@@ -60,7 +60,7 @@ func TestIngress_EveryProvider_SignedContent_Kept(t *testing.T) {
 				out, err := source.Provider.Sign(webhook.SignInput{Secret: signing[name], At: time.Now(), ID: fmt.Sprint("d-", i), URL: source.PublicURL,
 					Options: options, Body: bodies[kind]})
 				if err != nil {
-					continue // the provider's scheme cannot sign it
+					continue // the provider's scheme cannot sign this body
 				}
 				signed++
 				before := deliveriesOf(t, pool, name)

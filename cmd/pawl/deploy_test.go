@@ -69,7 +69,7 @@ type composeService struct {
 	Environment map[string]string `yaml:"environment"`
 }
 
-// composeSecret is a secret of a service: its name, or its name and the file name in the service.
+// composeSecret is a secret of a service: either its name, or its name and the file name in the service.
 type composeSecret struct{ Source, Target string }
 
 func (s *composeSecret) UnmarshalYAML(content []byte) error {
@@ -95,7 +95,8 @@ func compose(t *testing.T) composeFile {
 	return c
 }
 
-// Checks that Compose makes at start, and one that it does not: images are pinned.
+// The test repeats checks that Compose makes at the start, and adds a check that it does not make: image versions are
+// pinned.
 func TestCompose_Services_AreWhole(t *testing.T) {
 	t.Parallel()
 	c := compose(t)
@@ -140,7 +141,8 @@ func TestCompose_Services_AreWhole(t *testing.T) {
 	}
 }
 
-// A compromised service reaches only its own dependencies, and only the intended ports are published on the machine.
+// A compromised service can reach only its own dependencies, and only the intended ports are published on the
+// machine.
 func TestCompose_Services_AreApart(t *testing.T) {
 	t.Parallel()
 	c := compose(t)
@@ -193,7 +195,7 @@ func TestCompose_Services_AreApart(t *testing.T) {
 	}
 }
 
-// The profile scrapes the ports in pawl.yaml, loads the rules, and shows the dashboard.
+// The profile signals scrapes the ports in pawl.yaml, loads the alert rules, and contains the dashboard.
 func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 	t.Parallel()
 	var configured struct{ Ops map[string]string }
@@ -236,8 +238,8 @@ func TestCompose_Signals_ScrapeAndShowWhatIsThere(t *testing.T) {
 	}
 }
 
-// A trusted proxy can set the client address in X-Forwarded-For, to which limits apply. Only the one address of
-// connections from the machine is trusted, and no network.
+// A trusted proxy can set the client address in X-Forwarded-For, which limits use. Only the address of connections
+// from this machine is trusted, and no network.
 func TestCompose_TrustedProxies_OneAddress(t *testing.T) {
 	t.Parallel()
 	var configured struct {
@@ -289,7 +291,7 @@ func TestCompose_Roles_Work(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As in the image: the superuser is postgres, and there is no role pawl yet.
+	// As in the image, the superuser is postgres, and the role pawl does not exist.
 	run := func(config *pgx.ConnConfig, sql string) {
 		t.Helper()
 		conn, err := pgx.ConnectConfig(t.Context(), config)
@@ -348,10 +350,10 @@ func TestCompose_Roles_Work(t *testing.T) {
 	}
 }
 
-// composedConsole starts the console like docker-compose.yml, but without a container. The process has the command, the
-// environment, the secrets and the database role of the file. Postgres is the only other service. The file's health
-// check reports the console healthy. `adduser` writes a person into the volume, who signs in and sees an event, and who
-// is signed out at the next request after `removeuser`.
+// composedConsole starts the console as docker-compose.yml does, but without a container. The process has the
+// command, the environment, the secrets and the database role from the file. Postgres is the only other service. The
+// health check in the file reports that the console is healthy. `adduser` writes a person into the volume. The person
+// signs in, sees an event, and is signed out at the next request after `removeuser`.
 func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	t.Helper()
 	service, mounted := compose(t).Services["console"], t.TempDir()
@@ -363,7 +365,7 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	file := filepath.Join(mounted, "pawl.yaml")
 	commandtest.Write(t, file, strings.NewReplacer("/run/secrets/", mounted+"/", "/var/lib/pawl/", t.TempDir()+"/", "0.0.0.0:8081", listen, "http://127.0.0.1:8081", "http://"+listen, "0.0.0.0:8085", health).
 		Replace(commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "pawl.yaml"))))
-	here := func(words []string) []string { // replaces paths in the container by paths of this test
+	here := func(words []string) []string { // replaces paths of the container with paths of this test
 		return strings.Split(strings.ReplaceAll(strings.Join(words, "\x00"), "/etc/pawl/pawl.yaml", file), "\x00")
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -376,7 +378,7 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 		})
 	}()
 	var check []string
-	for _, word := range service.Healthcheck["test"].([]any)[2:] { // skips CMD and the program
+	for _, word := range service.Healthcheck["test"].([]any)[2:] { // skips the word CMD and the program name
 		check = append(check, word.(string))
 	}
 	until(t, "the console is healthy", func() bool { return pawl(t, service.Environment, here(check)...).Code == 0 })
@@ -425,7 +427,7 @@ func composedConsole(t *testing.T, secret func(string) string, dsn string) {
 	}
 }
 
-// The commands of the containers exist, with all their flags.
+// The commands in the containers exist, with all their flags.
 func TestCompose_PawlCommands_AreUnderstood(t *testing.T) {
 	t.Parallel()
 	for name, s := range compose(t).Services {
@@ -444,7 +446,7 @@ func TestCompose_Configuration_PassesCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	commandtest.Write(t, filepath.Join(dir, "secrets.sh"), commandtest.Read(t, filepath.Join(repository, "deploy", "compose", "secrets.sh")))
-	for range 2 { // the second run keeps the secrets of the first
+	for range 2 { // the second run keeps the secrets of the first run
 		if out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "secrets.sh")).CombinedOutput(); err != nil {
 			t.Fatalf("secrets.sh: %v: %s", err, out)
 		}
@@ -491,7 +493,8 @@ func TestCompose_Scripts_Parse(t *testing.T) {
 	}
 }
 
-// The image is built by a Docker engine, which is not always available; .ci/run builds with the same command.
+// A Docker engine is not always available to build the image, so the test uses the build command, which .ci/run also
+// uses.
 func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	t.Parallel()
 	const command = `CGO_ENABLED=0 go build -tags nodev -trimpath -ldflags='-s -w' -o `
@@ -507,7 +510,8 @@ func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	}
 	for _, file := range packages {
 		room := strings.Split(filepath.ToSlash(file), "/")[2]
-		if !strings.HasPrefix(room, ".") && !slices.Contains(ignore, "!"+room) { // directories that begin with a dot are not part of pawl
+		// directories that begin with a dot are not part of pawl
+		if !strings.HasPrefix(room, ".") && !slices.Contains(ignore, "!"+room) {
 			t.Fatalf(".dockerignore keeps %s out of the image's build", room)
 		}
 	}

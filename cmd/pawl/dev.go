@@ -128,7 +128,7 @@ func runDev(ctx context.Context, a *command.App, o dev.Options, noDemo bool) (er
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // stopped during the start: not a failure
+		return nil // the user stopped pawl during the start, which is not a failure
 	case err != nil:
 		return err
 	}
@@ -165,7 +165,7 @@ func runDev(ctx context.Context, a *command.App, o dev.Options, noDemo bool) (er
 		if !noDemo {
 			var err error
 			event, err = runDemo(ctx, a, n, begin)
-			if ctx.Err() != nil { // stopped during the demonstration: not a failure, and not ready
+			if ctx.Err() != nil { // the user stopped pawl during the demonstration, which is not a failure
 				return nil
 			}
 			if err != nil {

@@ -66,8 +66,8 @@ func TestDev_OwnFileThatCannotBe_ToldFirst(t *testing.T) {
 	}
 }
 
-// The next commands that dev prints work with the running stack. It prints no command of the sandbox if real systems
-// replace it.
+// The commands that dev prints after its start work with the running stack. With real systems in place of the
+// sandbox, it prints no command about the sandbox.
 func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 	t.Parallel()
 	for real, want := range map[bool]string{true: "sinks check send events list stripe listen", false: "send send send events list curl -X"} {
@@ -90,7 +90,7 @@ func TestDev_Next_GoesWithWhatRuns(t *testing.T) {
 	}
 }
 
-// --port-base moves each listener without its own flag.
+// --port-base moves each listener that has no flag of its own.
 func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	t.Parallel()
 	cmd := devCommand(&command.App{})
@@ -115,8 +115,8 @@ func TestDev_PortBase_MovesAllPorts(t *testing.T) {
 	}
 }
 
-// The sandbox and the user's own systems have separate state: an account that was provisioned in one would not exist in
-// the other.
+// The sandbox and the user's own systems have separate state, because an account that was provisioned in one would
+// not exist in the other.
 func TestDev_Real_HasItsOwnState(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir(realState, 0o700); err != nil {
@@ -129,7 +129,7 @@ func TestDev_Real_HasItsOwnState(t *testing.T) {
 	}
 }
 
-// Each of the seven addresses requires its own port. The check starts nothing.
+// Each of the seven addresses needs its own port. The check starts no process.
 func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 	t.Parallel()
 	var listeners []net.Listener
@@ -139,7 +139,7 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }() // all listeners stay open, so that no port is returned twice
+		defer func() { _ = l.Close() }() // keep all listeners open, so that no port is returned twice
 		listeners, free = append(listeners, l), append(free, l.Addr().String())
 	}
 	for _, l := range listeners {
@@ -177,8 +177,8 @@ func TestDev_PortsThatCannotBe_FlagsNamed(t *testing.T) {
 	}
 }
 
-// If the time of the demonstration ends, even during a query, it prints that and does not fail: the stack runs, and the
-// effects may wait for a worker that is still connecting.
+// If the time for the demonstration ends, even during a query, dev prints this and does not fail: the stack runs, and
+// the effects may wait for a worker that is still connecting.
 func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	t.Parallel()
 	dsn := schematest.NewDSN(t)
@@ -193,7 +193,7 @@ func TestShowEffects_TimeOverInAQuestion_SaidAndNoFailure(t *testing.T) {
 	}
 	var asked atomic.Int64
 	options.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
-		if asked.Add(1) <= 2 { // the requests that find and show the event
+		if asked.Add(1) <= 2 { // the requests that find and read the event
 			return true, nil
 		}
 		<-ctx.Done()

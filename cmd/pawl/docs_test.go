@@ -33,7 +33,7 @@ import (
 // repository is the root of the repository.
 const repository = "../.."
 
-// Every command on a page is valid, so that a reader can copy it.
+// Every command on a documentation page is valid, so that a reader can copy it.
 func TestDocs_Commands_AreUnderstood(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -68,7 +68,7 @@ func TestDocs_Commands_WrongOnesCaught(t *testing.T) {
 	}
 }
 
-// This test writes docs/commands.md: go test ./cmd/pawl -run TestDocs_CommandReference -update
+// This test generates docs/commands.md: go test ./cmd/pawl -run TestDocs_CommandReference -update
 func TestDocs_CommandReference_IsFresh(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -76,7 +76,7 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 		"Results go to stdout, everything else to stderr. The exit code is 0, 1 for what failed, 2 for a call that could not be understood.\n\n" +
 		"For every command:\n\n```\n" + flags(tree().PersistentFlags()) + "```\n")
 	walk(tree(), func(c *cobra.Command) {
-		if c.HasSubCommands() && c.Long == "" || !c.HasParent() { // a group without a text of its own
+		if c.HasSubCommands() && c.Long == "" || !c.HasParent() { // a group of commands without its own text
 			return
 		}
 		text := c.Long
@@ -100,8 +100,8 @@ func TestDocs_CommandReference_IsFresh(t *testing.T) {
 	}
 }
 
-// Every query on a page is valid, so that a reader can copy it. docs/billing/events.md lists the flows and the ignored
-// types: go test ./cmd/pawl -run TestDocs_Flows -update
+// Every SQL query on a page is valid, so that a reader can copy it. docs/billing/events.md lists the flows and the
+// ignored types: go test ./cmd/pawl -run TestDocs_Flows -update
 func TestDocs_Flows_AreFresh(t *testing.T) {
 	t.Parallel()
 	file, effects := filepath.Join(repository, "docs", "billing", "events.md"), commandtest.Read(t, filepath.Join(repository, "docs", "effects.md"))
@@ -138,7 +138,7 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 	}
 }
 
-// The page lists the reviews and the effects of their answers from the table in the code.
+// The page lists the reviews and the effects of their answers, generated from the table in the code.
 func TestDocs_Reviews_AreFresh(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -149,7 +149,8 @@ func TestDocs_Reviews_AreFresh(t *testing.T) {
 	fresh(t, filepath.Join(repository, "docs", "operations", "review.md"), "<!-- reviews -->\n", "<!-- /reviews -->\n", b.String())
 }
 
-// fresh compares the text between two marks in a file with the generated text; with -update it writes it.
+// fresh compares the text between two marks in a file with the generated text. With -update it writes the generated
+// text.
 func fresh(t *testing.T, file, begin, end, generated string) {
 	t.Helper()
 	before, rest, found := strings.Cut(commandtest.Read(t, file), begin)
@@ -188,7 +189,7 @@ func TestDocs_Queries_AreUnderstood(t *testing.T) {
 	}
 }
 
-// docs/data.md lists exactly the columns of the views, because users write reports with them.
+// docs/data.md lists exactly the columns of the views, because users write reports with these columns.
 func TestDocs_Data_ColumnsAreThoseOfTheViews(t *testing.T) {
 	t.Parallel()
 	rows, err := schematest.New(t).Query(t.Context(), `select table_name, column_name from information_schema.columns
@@ -217,7 +218,7 @@ func TestDocs_Data_ColumnsAreThoseOfTheViews(t *testing.T) {
 	}
 }
 
-// The table lists every answer of the ingress.
+// The table in the document lists every answer of the ingress.
 func TestDocs_Answers_AreThoseGiven(t *testing.T) {
 	t.Parallel()
 	codes := map[string]int{}
@@ -301,8 +302,8 @@ var boundKeys = []string{
 	"shutdown_delay", "timeout", "tolerance",
 }
 
-// The page explains the reason, the symptom and the change of every limit: limits in the configuration by key, the
-// settings of each database connection, and fixed limits.
+// docs/bounds.md explains the reason, the symptom and the change of every limit: limits in the configuration by key,
+// the settings of database connections, and fixed limits.
 func TestDocs_Bounds_AreExplained(t *testing.T) {
 	t.Parallel()
 	explained := map[string]bool{}
@@ -334,7 +335,7 @@ func TestDocs_Bounds_AreExplained(t *testing.T) {
 		}
 	}
 	for name := range schema.Bounds {
-		if name != "default_transaction_isolation" && !explained[name] { // that bounds nothing
+		if name != "default_transaction_isolation" && !explained[name] { // this setting limits nothing
 			t.Errorf("docs/bounds.md does not explain %s", name)
 		}
 	}
@@ -373,7 +374,7 @@ func TestDocs_Tests_Exist(t *testing.T) {
 	}
 }
 
-// Every row of the threat model names its test or its owner.
+// Every row of the threat model names a test or an owner.
 func TestDocs_ThreatModel_EachRowHeld(t *testing.T) {
 	t.Parallel()
 	rows := 0
@@ -391,7 +392,7 @@ func TestDocs_ThreatModel_EachRowHeld(t *testing.T) {
 	}
 }
 
-// The page explains exactly the registered metrics.
+// docs/metrics.md explains exactly the registered metrics.
 func TestDocs_Metrics_AreThoseRegistered(t *testing.T) {
 	t.Parallel()
 	registered := instruments(t)
@@ -524,7 +525,7 @@ func anchors(content string) []string {
 	return all
 }
 
-// Every path in code style on a page exists.
+// Every path that a page formats as code exists.
 func TestDocs_Paths_Exist(t *testing.T) {
 	t.Parallel()
 	path := regexp.MustCompile("`((?:cmd|ingress|workflows|activities|schema|deploy|docs|\\.ci)/[A-Za-z0-9_./-]*)`")
@@ -623,7 +624,7 @@ func instruments(t *testing.T) map[string]bool {
 			if !ok || !isLiteral {
 				return true
 			}
-			name, _ := strconv.Unquote(literal.Value) // the parser has accepted it
+			name, _ := strconv.Unquote(literal.Value) // the parser has already accepted it
 			if !strings.HasPrefix(name, "pawl_") {
 				return true
 			}
@@ -652,7 +653,7 @@ func text(row *ast.CompositeLit, i int) string {
 	if !ok || element.Kind != token.STRING {
 		return ""
 	}
-	value, _ := strconv.Unquote(element.Value) // the parser has accepted it
+	value, _ := strconv.Unquote(element.Value) // the parser has already accepted it
 	return value
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// finding returns the finding of a check, and fails the test if there is no finding.
+// finding returns the finding of a check, and fails the test if there is no such finding.
 func finding(t *testing.T, found []doctor.Finding, area, check string) doctor.Finding {
 	t.Helper()
 	i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Area == area && f.Check == check })
@@ -25,7 +25,7 @@ func finding(t *testing.T, found []doctor.Finding, area, check string) doctor.Fi
 	return found[i]
 }
 
-// examined runs doctor on the stack.
+// examined runs the doctor on the stack.
 func examined(t *testing.T, s commandtest.Stack, args ...string) (found []doctor.Finding, ok bool) {
 	t.Helper()
 	r := s.Pawl(t, append([]string{"doctor", "--json"}, args...)...)
@@ -44,7 +44,7 @@ func examined(t *testing.T, s commandtest.Stack, args ...string) (found []doctor
 	return result.Findings, result.OK
 }
 
-// Temporal is down, and the database works: each has its own line, and neither check waits for the other.
+// Temporal is down, and the database works. Each has its own line, and neither check waits for the other.
 func TestDoctor_TemporalAway_Said(t *testing.T) {
 	t.Parallel()
 	s := setup(t, schematest.NewDSN(t), map[string]string{"stripe": "stripe"}).At(t, commandtest.Away)
@@ -70,8 +70,8 @@ func TestDoctor_TemporalAway_Said(t *testing.T) {
 	}
 }
 
-// at returns the stack with a Temporal at this address.
-// A server that accepts connections and never responds does not block the command.
+// at returns the stack with a Temporal server at this address. A server that accepts connections and never responds
+// does not block the command.
 func TestDoctor_NothingAnswers_BoundedAndSaid(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,7 +92,7 @@ func TestDoctor_NothingAnswers_BoundedAndSaid(t *testing.T) {
 	}
 }
 
-// Each fault of the database has a line with the action to take.
+// Each problem of the database has a line with the recommended action.
 func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 	}{
 		"old migration":   {[]string{`update schema_version set version = 0`}, "migrations", doctor.Fail, "at version 0", "pawl migrate"},
 		"newer migration": {[]string{`update schema_version set version = 99`}, "migrations", doctor.Warn, "at version 99", "newer version of pawl"},
-		// The tests' own server has fsync and full_page_writes off.
+		// The server of these tests has fsync and full_page_writes disabled.
 		"synchronous_commit on":  {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = on', current_database()); end $$`}, "durability", doctor.Fail, "off: fsync, full_page_writes;", "turn it on"},
 		"synchronous_commit off": {[]string{`do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$`}, "durability", doctor.Fail, "off: fsync, full_page_writes, synchronous_commit;", "turn it on"},
 		"read-only":              {[]string{`do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`}, "role", doctor.Fail, "read-only", "primary"},
@@ -125,7 +125,7 @@ func TestDoctor_DatabaseFaults_EachSaid(t *testing.T) {
 	}
 }
 
-// A sink that is down, and a host clock that differs from the provider's clock.
+// A sink is down, and the clock of the host differs from the provider's clock.
 func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestDoctor_SinkOutAndClockWrong_Said(t *testing.T) {
 				t.Errorf("%+v, want it paused", f)
 			}
 			f := finding(t, found, "clock", "billing")
-			// A Date header has no fractions, so the printed difference may be off by a second.
+			// A Date header has no fractions, so the printed difference may be off by one second.
 			f.Found = strings.NewReplacer("59s", "1m0s", "1m1s", "1m0s", "9m59s", "10m0s", "10m1s", "10m0s").Replace(f.Found)
 			if f.Level != c.level || f.Found != c.found {
 				t.Errorf("%+v, want %s and %q", f, c.level, c.found)
@@ -193,7 +193,8 @@ func TestDoctor_Secrets_UnusedSaid(t *testing.T) {
 	}
 }
 
-// doctor reports the endpoint at Stripe: the fault, the action to take, and the period in which it was disabled.
+// The doctor reports the problem of the endpoint at Stripe, the recommended action, and the period in which the
+// endpoint was disabled.
 func TestDoctor_Endpoint_Said(t *testing.T) {
 	t.Parallel()
 	s, dsn := commandtest.Sandbox(t, program(), "billing")

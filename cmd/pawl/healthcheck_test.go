@@ -54,7 +54,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// If one part is not ready, the result is not ready.
+// If one part is not ready, the process is not ready.
 func TestReady_BothRun_BothAsked(t *testing.T) {
 	t.Parallel()
 	answers := func(status int) string {
@@ -129,7 +129,7 @@ func TestReadyURL_EveryAddress_AskedByLoopback(t *testing.T) {
 	}
 }
 
-// listenOn sets ops in the stack's configuration.
+// listenOn sets the addresses in ops in the configuration of the stack.
 func listenOn(t *testing.T, s commandtest.Stack, ingress, worker string) {
 	t.Helper()
 	f, err := os.OpenFile(s.File, os.O_APPEND|os.O_WRONLY, 0)
@@ -181,7 +181,7 @@ func TestIngress_ShutdownDelay_TakesOnAndIsNotReady(t *testing.T) {
 	}
 }
 
-// until waits for a condition that must become true soon.
+// until waits until a condition is true.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	deadline, tick := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)

@@ -43,7 +43,7 @@ OPTION on them. Direct connections to PostgreSQL set their own time-outs.`,
 				err = schema.SetRoles(cmd.Context(), cfg.Database.Value(), roles, a.Log)
 			}
 			if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-				// The advice follows the text of the pgx error.
+				// Print the advice after the text of the pgx error.
 				_, advice, _ := strings.Cut(err.Error(), connect.Error())
 				return fmt.Errorf("%w%s", command.Unreachable(cfg, connect), advice)
 			}

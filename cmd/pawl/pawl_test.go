@@ -92,7 +92,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The list of modules in the binary equals the list of the Go toolchain.
+// pawl's list of the modules in the binary equals the list of the Go toolchain.
 func TestVersion_SBOM(t *testing.T) {
 	t.Parallel()
 	var got bom

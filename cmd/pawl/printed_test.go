@@ -27,16 +27,17 @@ func TestPrinted_Commands_AreUnderstood(t *testing.T) {
 		t.Helper()
 		found++
 		if i := slices.Index(words, "X"); i == 0 || i == 1 && words[0] == "events" {
-			return // its words are not constant, such as the verbs below
+			return // the words are not constant, for example in the verbs below
 		}
-		if err := commandtest.Understood(program(), words); err != nil && commandtest.Understood(program(), append(words, "X")) != nil { // a text may omit the ID
+		// a printed command may omit the ID
+		if err := commandtest.Understood(program(), words); err != nil && commandtest.Understood(program(), append(words, "X")) != nil {
 			t.Errorf("%s: pawl %s: %v", where, strings.Join(words, " "), err)
 		}
 	}
 	for where, file := range sourceFiles(t) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.CompositeLit: // the words of a command, in an operator.Choice
+			case *ast.CompositeLit: // the words of a command in a decide.Choice
 				words := make([]string, len(n.Elts))
 				for i, e := range n.Elts {
 					if _, pair := e.(*ast.KeyValueExpr); !pair {
@@ -83,7 +84,7 @@ func TestPrinted_Commands_WrongOnesCaught(t *testing.T) {
 	}
 }
 
-// sourceFiles parses all Go files but tests.
+// sourceFiles parses all Go files except tests.
 func sourceFiles(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -106,7 +107,7 @@ func sourceFiles(t *testing.T) map[string]*ast.File {
 	return files
 }
 
-// printedText returns the text of an expression, with X for each part that is not constant.
+// printedText returns the text of an expression, with X in place of each part that is not constant.
 func printedText(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -121,8 +122,7 @@ func printedText(e ast.Expr) string {
 	return "X"
 }
 
-// printedWords returns the words of a command in a text, without a placeholder at its end: "…", or a verb that is
-// filled in.
+// printedWords returns the words of a command in a text, without a final placeholder: "…" or a formatting verb.
 func printedWords(command string) (words []string) {
 	for _, word := range strings.Fields(command) {
 		if strings.HasPrefix(word, "…") || strings.HasPrefix(word, "...") {

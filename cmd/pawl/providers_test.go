@@ -41,7 +41,7 @@ func TestDocs_Providers_AreFresh(t *testing.T) {
 	}
 }
 
-// Every contract has the required values.
+// Every contract of a provider has the required values.
 func TestProviders_ContractsAreWhole(t *testing.T) {
 	t.Parallel()
 	for _, p := range commandtest.Decode[[]providerReport](t, pawl(t, nil, "providers", "--json")) {
@@ -62,8 +62,8 @@ func TestProviders_ContractsAreWhole(t *testing.T) {
 	}
 }
 
-// A signing scheme is not a sender: each source of a scheme has its own event IDs, so that one source cannot use
-// another's. The page lists exactly these schemes.
+// A signing scheme is used by many senders, so each source of a scheme has its own event IDs, and one source cannot
+// use the event IDs of another. The documentation lists exactly these schemes.
 func TestProviders_WaysOfSigning_AreApart(t *testing.T) {
 	t.Parallel()
 	page := commandtest.Read(t, filepath.Join(repository, "docs", "configuration.md"))
@@ -78,8 +78,9 @@ func TestProviders_WaysOfSigning_AreApart(t *testing.T) {
 	}
 }
 
-// If it is unknown whether a retry has a new signature, and events are identified by the signed content, the time
-// tolerance covers the provider's own retries. A repeated delivery is always a duplicate, so a large tolerance is safe.
+// If it is unknown whether a retry has a new signature, and the signed content identifies events, then the time
+// tolerance covers the provider's retries. In this case a repeated delivery is always a duplicate, so a large
+// tolerance is safe.
 func TestProviders_RetryUnderTheFirstTime_Admitted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"discord", "zoom"} {

@@ -28,6 +28,6 @@ var retired = command.Retired{
 	Flags: map[string]string{
 		"why":    "reason",
 		"who":    "as",
-		"reason": "reason-code", // the filter of pawl events list
+		"reason": "reason-code", // renamed because it filters by reason code
 	},
 }

@@ -12,25 +12,27 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
 )
 
-// runbook is the state for the commands of a page in docs/operations.
+// runbook is the database state in which the commands of a page in docs/operations are tested.
 type runbook struct {
-	// state lists the statements, or the calls of pawl, that create the runbook's situation.
+	// state lists the statements or pawl calls that create the problem of the runbook.
 	state []string
-	// over is in the output of the last command, and gone is not.
+	// The output of the last command must contain over, and must not contain gone.
 	over, gone string
 }
 
-// aReceipt is a row of receipts of source stripe, followed by its ID's last digit, event ID, type, status and reason.
+// aReceipt is a row of receipts of source stripe: it is followed by the last digit of its ID, the event ID, the type,
+// the status and the reason.
 const aReceipt = `insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status, reason, updated_at, dispatch_at)
 	values ('00000000-0000-0000-0000-00000000000`
 
 // mapped applies rules that differ from the configuration file: they map one more price. They affect no account,
-// because folding an account requires Temporal.
+// because recomputing an account requires Temporal.
 var mapped = []string{"pawl rules apply --reason before",
 	`insert into billing_rules (hash, body, proposed_by) select '1f2e3d4c5b6a7988', jsonb_set(body, '{Prices}', '{"price_2DEF": {"Plan": "starter"}}'), 'test' from billing_rules`,
 	`insert into billing_rules_changes (hash, who, why) values ('1f2e3d4c5b6a7988', 'test', 'before')`}
 
-// ordinary is the state for a runbook that only reads: an account, and a parked event of it with its payload.
+// ordinary is the state for a runbook that only reads: an account, and a parked event of the account with its
+// payload.
 var ordinary = []string{
 	`insert into accounts (id, mode, provider) values ('acme', 'live', 'stripe')`,
 	aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`,
@@ -55,7 +57,7 @@ var runbooks = map[string]runbook{
 	"planned-outage": {gone: "paused"},
 }
 
-// The commands of every runbook work in its situation, and the last command shows that the problem is solved.
+// The commands of every runbook work while its problem exists, and the last command shows that the problem is solved.
 func TestRunbooks_Run(t *testing.T) {
 	t.Parallel()
 	block, unsaid := regexp.MustCompile("(?ms)^ *```sh run\n(.*?)^ *```"), regexp.MustCompile("(?m)^ *```sh *$")
@@ -102,7 +104,7 @@ func TestRunbooks_Run(t *testing.T) {
 	}
 }
 
-// take runs a call of pawl or a statement, which must succeed.
+// take runs a pawl call or a statement, which must succeed.
 func take(t *testing.T, s commandtest.Stack, conn *pgx.Conn, step string) (r commandtest.Result) {
 	t.Helper()
 	args, calls := commandtest.Arguments(step)
@@ -113,7 +115,7 @@ func take(t *testing.T, s commandtest.Stack, conn *pgx.Conn, step string) (r com
 		return r
 	}
 	if slices.Contains(args, "apply") {
-		args = append(args, "--yes") // replaces the number that a person types
+		args = append(args, "--yes") // replaces the number that a person would type
 	}
 	if r = s.Pawl(t, args...); r.Code != 0 {
 		t.Errorf("%s: exit %d\n%s%s", step, r.Code, r.Out, r.Err)

@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// receiver counts the received requests.
+// receiver is a server that counts the received requests.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -185,7 +185,7 @@ func TestScenario_Unclear_Usage(t *testing.T) {
 			t.Errorf("send %s: code %d, %q; want %d and %q", tt.args, r.Code, r.Err, command.ExitUsage, tt.want)
 		}
 	}
-	// One plan is sold, and it has one price.
+	// This configuration sells only one plan with one price.
 	for _, story := range []string{"upgrade", "refused-upgrade"} {
 		r := s.Pawl(t, "send", "--scenario", story)
 		if r.Code != command.ExitFailed || !strings.Contains(r.Err, "plans.prices") {
@@ -232,7 +232,7 @@ func delivered(t *testing.T, to forge.Target, event forge.Event) *webhook.Reques
 	return &webhook.Request{Method: http.MethodPost, URL: req.URL.String(), Header: req.Header, Body: body, ReceivedAt: time.Now()}
 }
 
-// An event generated for a type has this type, and its content is consistent with it.
+// An event that is generated for a type has this type, and its content is consistent with the type.
 func TestForge_TypesGiven_AreTheEventsTypes(t *testing.T) {
 	t.Parallel()
 	for name, types := range map[string][]string{
@@ -308,7 +308,7 @@ func TestForge_NoType_FitsTheOptions(t *testing.T) {
 	}
 }
 
-// A source that accepts only some accounts can be sent an event of one of them.
+// If a source accepts only some accounts, an event of one of them can be sent to it.
 func TestForge_ConnectedAccount_IsTheEventsAccount(t *testing.T) {
 	t.Parallel()
 	for name, provider := range providers() {
@@ -333,8 +333,8 @@ func TestForge_ConnectedAccount_IsTheEventsAccount(t *testing.T) {
 	}
 }
 
-// An event generated for a provider is accepted by that provider's verifier, is one readable event, and is a duplicate
-// when it is sent again.
+// A provider's verifier accepts an event that is generated for the provider. The event is readable, and it is a
+// duplicate when it is sent again.
 func TestForge_EveryProvider_AdmittedAndDeduped(t *testing.T) {
 	t.Parallel()
 	for name, provider := range providers() {

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlhq/pawl/schema/schematest"
 )
 
-// The command forwards requests of the UI's own pages, for this machine's host names and the names in --host. DNS
-// rebinding and pages of other origins read nothing. It ends with its context.
+// `pawl temporal-ui` forwards requests of the UI's own pages, for the host names of this machine and the names in
+// --host. DNS rebinding and pages of other origins can read nothing. The command ends when its context ends.
 func TestTemporalUI_ForeignHostOrOrigin_ReadsNothing(t *testing.T) {
 	t.Parallel()
 	ui := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "history ", r.URL.Path) }))

@@ -37,7 +37,7 @@ type verdictJSON struct {
 	Diagnosis     string  `json:"diagnosis"`
 }
 
-// The command returns the verdict of every vector, and the values in the vectors' README.
+// The command returns the expected verdict for every vector, and the values in the README of the vectors.
 func TestVerify_Vectors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -141,7 +141,7 @@ func verifyRequest(t *testing.T, content string) commandtest.Result {
 	return pawl(t, nil, "verify", "--request", file)
 }
 
-// A public key is not secret: nobody may sign with it.
+// A public key is not secret, so it must not be accepted as a signing secret.
 func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
 	t.Parallel()
 	public, _, err := ed25519.GenerateKey(nil)
@@ -176,7 +176,7 @@ func TestVerify_PublicKey_NeverSignsHMAC(t *testing.T) {
 	}
 }
 
-// An attacker can name their own certificate: that is a verdict about the request, not an error.
+// An attacker can name their own certificate. This is a result of the verification, not an error of the command.
 func TestVerify_PayPal_ForeignCertificate_Untrusted(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_772_366_400, 0)
@@ -263,10 +263,11 @@ func TestVerify_PublicKey_PrefixMayBeMissing(t *testing.T) {
 func TestVerify_MalformedFile_NamesTheField(t *testing.T) {
 	t.Parallel()
 	for field, content := range map[string]string{
-		"body_base64: illegal":    `{"provider": "stripe", "secret": "x", "body_base64": "%%"}`,
-		"body_base64: ":           `{"provider": "stripe", "secret": "x", "body_base64": [1, 2]}`,
-		"headers: A: ":            `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": {"A": 1}}`,
-		"tolerance_seconds":       `{"provider": "stripe", "secret": "x", "body_base64": "", "tolerance_seconds": 36893488157}`, // wraps to 13 s
+		"body_base64: illegal": `{"provider": "stripe", "secret": "x", "body_base64": "%%"}`,
+		"body_base64: ":        `{"provider": "stripe", "secret": "x", "body_base64": [1, 2]}`,
+		"headers: A: ":         `{"provider": "stripe", "secret": "x", "body_base64": "", "headers": {"A": 1}}`,
+		// an integer overflow would convert it to 13 s
+		"tolerance_seconds":       `{"provider": "stripe", "secret": "x", "body_base64": "", "tolerance_seconds": 36893488157}`,
 		"write secret, secrets":   `{"provider": "stripe", "secrets": [""], "body_base64": ""}`,
 		"write an object":         `[]`,
 		"provider: the value is":  `{"provider": 5}`,
@@ -328,7 +329,7 @@ func TestVerify_HeaderTwice_IsTwoLines(t *testing.T) {
 	}
 }
 
-// A server removes the white space around a header's value before pawl receives it.
+// A server removes the white space around a header value before pawl receives it.
 func TestVerify_HeaderInWhiteSpace_AsTheListenerReadsIt(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_772_366_400, 0)

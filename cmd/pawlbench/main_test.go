@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/pawlbench/internal/bench"
 )
 
-// A benchmark starts servers for minutes, so wrong arguments fail before.
+// A benchmark runs servers for minutes, so wrong arguments must fail before the start.
 func TestRun_WrongArguments_Usage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
@@ -34,7 +34,7 @@ func TestRun_WrongArguments_Usage(t *testing.T) {
 	}
 }
 
-// Every command on the page about benchmarks parses.
+// Every command on the page about benchmarks can be parsed.
 func TestBenchmarksPage_Commands_Parse(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "benchmarks", "README.md"))
@@ -63,7 +63,7 @@ func TestBenchmarksPage_Commands_Parse(t *testing.T) {
 func TestFlowTable_BesideNaiveAndFloor(t *testing.T) {
 	t.Parallel()
 	rows := flowTable([]bench.FlowResult{
-		{Server: "dev", InFlight: 1, Mode: "naive", PerSecond: 5}, // of another load
+		{Server: "dev", InFlight: 1, Mode: "naive", PerSecond: 5}, // a row of another load, which must not be compared
 		{Server: "dev", InFlight: 32, Mode: "naive", PerSecond: 20},
 		{Server: "dev", InFlight: 32, Mode: "pawl", PerSecond: 90},
 		{Server: "dev", InFlight: 32, Mode: "floor", PerSecond: 120},
@@ -79,7 +79,8 @@ func TestAcceptTable_BesideRivals(t *testing.T) {
 		{Mode: "no-storage", Connections: 64, Measured: bench.Measured{RPS: 20000}},
 		{Mode: "insert", Connections: 64, Measured: bench.Measured{RPS: 7000}},
 		{Mode: "pawl", Connections: 64, Measured: bench.Measured{RPS: 14000}},
-		{Mode: "insert", Connections: 64, Duplicates: 0.5, Measured: bench.Measured{RPS: 1}}, // of another load
+		// a row of another load, which must not be compared
+		{Mode: "insert", Connections: 64, Duplicates: 0.5, Measured: bench.Measured{RPS: 1}},
 	})
 	if got, want := rows[3][3:7], []any{"14000", "0.70×", "2.00×", "-"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

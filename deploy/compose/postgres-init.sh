@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs in the Postgres image if its volume is new. It creates pawl's database, a role that owns and migrates it, a role
-# for each process with the rights that `pawl migrate` grants, and a role that can create Temporal's two databases. pawl
-# and Temporal cannot read each other's data.
+# Postgres runs this script when the volume is new. It creates pawl's database, a role that owns and migrates it, a
+# role for each process with the rights that `pawl migrate` grants, and a role that can create Temporal's two
+# databases. pawl and Temporal cannot read each other's data.
 set -euo pipefail
-# psql evaluates the backquotes: it reads the passwords itself, so that ps never shows them as arguments.
+# psql evaluates the backquotes and reads the passwords itself, so that ps never shows them as arguments.
 psql --set ON_ERROR_STOP=1 --username postgres --dbname postgres <<'SQL'
 \set owner `cat /run/secrets/pawl_owner_password`
 \set ingress `cat /run/secrets/pawl_ingress_password`

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Creates the secrets of docker-compose.yml, and lets the containers read the files that it mounts. Existing secrets stay
-# as they are, so you can repeat it.
+# Creates the secrets of docker-compose.yml, and makes the files that it mounts readable for the containers. Existing
+# secrets are not changed, so you can run the script again.
 #   deploy/compose/secrets.sh              passwords, and a random Stripe secret to try things with
-# Put Stripe's own signing secret into secrets/stripe_webhook_secret before going live.
+# Before going live, write Stripe's signing secret into secrets/stripe_webhook_secret.
 set -eu
 umask 077
 dir=$(dirname "$0")/secrets
@@ -10,14 +10,15 @@ mkdir -p "$dir"
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 
-# secret NAME CONTENT. The containers' users differ from yours, so the files are readable for all. The directory keeps the
-# other users of this machine out. printf is built into the shell: no argument of a process contains a password.
+# secret NAME CONTENT. The users in the containers differ from yours, so all users can read the files. The permissions
+# of the directory keep other users of this machine out. printf is a shell builtin, so no process has a password as an
+# argument.
 secret() {
 	[ -s "$dir/$1" ] || printf '%s\n' "$2" >"$dir/$1"
 	chmod 0644 "$dir/$1"
 }
 
-# The migration and each process have a role of their own, see postgres-init.sh.
+# The migration and each process have separate database roles; see postgres-init.sh.
 role() { # NAME ROLE
 	secret "pawl_$1_password" "$(random)"
 	secret "pawl_$1_database_url" "postgres://$2:$(cat "$dir/pawl_$1_password")@postgres:5432/pawl?sslmode=disable"
@@ -31,7 +32,7 @@ role console pawl_console
 secret temporal_database_password "$(random)"
 secret stripe_webhook_secret "whsec_$(random)"
 
-# A clone under umask 077 keeps these files from the containers' users.
+# In a clone under umask 077, the users in the containers could not read these files.
 (
 	cd "$dir/.."
 	for mounted in ./*.yaml ./*.sh signals/* ../alerts/pawl.yaml ../grafana/pawl.json; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates pawl's namespace and its search attributes. You can repeat it.
+# Creates pawl's namespace and its search attributes. You can run the script again.
 set -eu
 
 # The port opens before the server accepts requests.
@@ -10,11 +10,12 @@ until temporal operator cluster health; do
 	sleep 2
 done
 
-# Closed runs stay for thirty days, so that you can look at last month's runs. pawl does not need them: it has its own tables.
+# Temporal keeps closed runs for thirty days, so that you can inspect last month's runs. pawl does not need the closed
+# runs, because it has its own tables.
 temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1 ||
 	temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 30d
 
-# A new namespace reaches every part of the server after some seconds.
+# It takes some seconds until a new namespace is known to every part of the server.
 tries=0
 until temporal operator search-attribute list >/dev/null 2>&1; do
 	tries=$((tries + 1))

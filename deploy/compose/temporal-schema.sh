@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates Temporal's two databases and updates their schema to the version of this image. You can repeat it: existing
-# data stays, and an older schema is updated.
+# Creates Temporal's two databases and updates their schema to the version of this image. You can run the script
+# again: existing data stays, and an older schema is updated.
 set -eu
 SQL_PASSWORD="$(cat /run/secrets/temporal_database_password)"
 export SQL_PASSWORD

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/workflows/jobs"
 )
 
-// jobRun is a run of a job whose activity returns the answers one after the other, and the last one for ever.
+// jobRun is a run of a job. Its activity returns the answers one after another, and then repeats the last answer.
 func jobRun(t *testing.T, answers ...string) (env *testsuite.TestWorkflowEnvironment, worked, stopped *int) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -68,7 +68,7 @@ func TestJob_Paused_WaitsForASignal(t *testing.T) {
 	}
 }
 
-// The run of a paused job is cancelled in Temporal, where the cancel button suggests that it ends the job.
+// A person cancels the run of a paused job in Temporal, whose cancel button suggests that this ends the job.
 func TestJob_RunCancelled_JobCancelled(t *testing.T) {
 	t.Parallel()
 	env, _, stopped := jobRun(t, "paused")

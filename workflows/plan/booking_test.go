@@ -31,7 +31,7 @@ func keysOf(steps []*Step) (keys []string) {
 	return keys
 }
 
-// The keys contain the object, for any event that reports it, and the entries depend on all facts of the object
+// The keys contain the object, whichever event reports it, and the entries depend on all facts of the object
 // together.
 func TestBookings_KeysAndEntries(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestCheckoutPaid(t *testing.T) {
 	}
 }
 
-// A workspace API may refuse a change that policy causes: nothing else is compensated.
+// A workspace API may refuse a change that the policy causes. No other effect is compensated then.
 func TestMoneyMoved_RefusalTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	c := changeTo(fold.State{Access: fold.Access{Account: "acme", Target: fold.Target{Version: 3, State: fold.WorkspaceActive, Plan: "starter"}}})
@@ -205,8 +205,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// The paid amount is booked, in addition to the due amount: the cash of an invoice that was overpaid, or partly paid by
-// the customer's balance. An entry contains a charge only if it is known to be one.
+// The booked amount is the paid amount, which can differ from the due amount if an invoice was overpaid or partly
+// paid by the customer's balance. An entry contains the ID of a charge only if the ID certainly belongs to a charge.
 func TestPayment_IsWhatWasPaid(t *testing.T) {
 	t.Parallel()
 	paidAt := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -237,7 +237,7 @@ func TestPayment_IsWhatWasPaid(t *testing.T) {
 	}
 }
 
-// A purchase that was compensated and then refunded has moved no cash in total.
+// If a purchase was compensated and then refunded, the entries add up to no cash.
 func TestEntry_Net_ReversalMovesNoCash(t *testing.T) {
 	t.Parallel()
 	sum := int64(0)

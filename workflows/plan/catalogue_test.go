@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/workflows/plan"
 )
 
-// An effect kind without a sink would have no timeout, and a kind with an unknown undo could not be compensated.
+// A kind of effect without a sink would have no timeout, and a kind with an unknown undo could not be compensated.
 func TestCatalogue_EachKind_OnceWithSinkAndUndo(t *testing.T) {
 	t.Parallel()
 	sinks := []string{plan.SinkDatabase, plan.SinkWorkspaces, plan.SinkFinance, plan.SinkMail, plan.SinkStripe, plan.SinkDestinations}

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/workflows/plan"
 )
 
-// planned returns a change of acme by an event, which may be of a connected account.
+// planned returns a change of acme by an event, which may belong to a connected account.
 func planned(changes ...func(*fold.Change)) fold.Change {
 	target := fold.Target{Version: 7, State: fold.WorkspaceActive, Plan: "pro", Quantity: 1}
 	c := fold.Change{
@@ -45,7 +45,7 @@ func withInvoice(status string, change ...func(*fold.Invoice)) func(*fold.Change
 	}
 }
 
-// invoiceWas sets the invoice before the change, with the amount paid by then.
+// invoiceWas sets the state of the invoice before the change, with the amount that was paid by then.
 func invoiceWas(status string, paid int64) func(*fold.Change) {
 	return func(c *fold.Change) {
 		was := *c.After.Invoice
@@ -57,7 +57,7 @@ func invoiceWas(status string, paid int64) func(*fold.Change) {
 	}
 }
 
-// withSession adds a complete one-off session, paid at a time that may be zero.
+// withSession adds a complete one-off session, with a time of payment that may be zero.
 func withSession(paidAt time.Time) func(*fold.Change) {
 	return func(c *fold.Change) {
 		c.After.Checkout = &fold.Checkout{Ref: fold.Ref{ID: "cs_1", Account: "acme"}, Mode: "payment", Status: "complete", Amount: 4900, Currency: "usd", PaidAt: paidAt}
@@ -100,7 +100,7 @@ func took(change func(*fold.Subscription)) func(*fold.Change) {
 	}
 }
 
-// addOnAlone is a granted add-on without a plan.
+// addOnAlone returns a granted add-on without a plan.
 func addOnAlone(c *fold.Change) {
 	c.After.Access.Grants = []fold.Grant{{Object: "sub_2", AddOns: []string{"sso"}}}
 }
@@ -111,7 +111,7 @@ func periodOver(change func(*fold.Subscription)) fold.Due {
 	return fold.Due{Why: fold.DueEnd, Object: "sub_1", Subscription: &s}
 }
 
-// smaller turns a subscription into its state before an upgrade.
+// smaller returns a subscription as it was before an upgrade.
 func smaller(s *fold.Subscription) { s.Plan, s.Version = "starter", 0 }
 
 func ofType(eventType string) func(*fold.Change) {
@@ -131,7 +131,7 @@ func comesDue(due ...fold.Due) func(*fold.Change) {
 
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// plans holds the plan of each flow in these tests.
+// plans maps each flow to its plan in these tests.
 var plans = map[string]func(fold.Change, activities.Planning) plan.Plan{
 	"InvoicePaid": plan.InvoicePaid, "PaymentFailed": plan.PaymentFailed, "InvoiceClosed": plan.InvoiceClosed,
 	"SubscriptionEnded": plan.SubscriptionEnded, "SubscriptionChanged": plan.SubscriptionChanged,
@@ -140,8 +140,8 @@ var plans = map[string]func(fold.Change, activities.Planning) plan.Plan{
 	"AccountDue": plan.AccountDue, "Reconciled": plan.Reconciled, "EventLost": plan.EventLost,
 }
 
-// keysAndUndos returns the keys of the effects that a flow plans for a change, with the keys of their undos: "key <-
-// undo".
+// keysAndUndos returns the keys of the effects that a flow plans for a change, with the keys of their undos, as "key
+// <- undo".
 func keysAndUndos(flow string, c fold.Change, p activities.Planning) (keys []string) {
 	made := plans[flow](c, p).With(c)
 	for _, s := range slices.Concat(made.Steps, made.Letters) {
@@ -154,7 +154,7 @@ func keysAndUndos(flow string, c fold.Change, p activities.Planning) (keys []str
 	return keys
 }
 
-// reviewAndCode returns the object of the review that a flow opens and the code of its reason, or "".
+// reviewAndCode returns the object and the reason code of the review that a flow opens, or "".
 func reviewAndCode(flow string, c fold.Change) string {
 	r := plans[flow](c, activities.Planning{}).With(c).Review
 	if r == nil {
@@ -163,7 +163,8 @@ func reviewAndCode(flow string, c fold.Change) string {
 	return r.Object + " " + r.Code
 }
 
-// The plan of each flow: the keys of the effects by change; "key <- undo" if the effect can be compensated.
+// The table contains the plan of each flow: the keys of the effects by change, as "key <- undo" if the effect can be
+// compensated.
 func TestPlans_Keys(t *testing.T) {
 	t.Parallel()
 	const (
@@ -207,8 +208,8 @@ func TestPlans_Keys(t *testing.T) {
 			subscriptionWas(func(s *fold.Subscription) { s.EverGranted = false })), activities.Planning{},
 			[]string{suspends, entry, mails, "subscription-ended-notice:stripe:live:sub_1"}},
 
-		// The keys of once effects contain only the provider's object, because its account may become known between two
-		// events.
+		// The keys of once effects contain only the provider's object, because its account may become known between
+		// two events.
 		{"6 paid, and nobody knows whose it is", "InvoicePaid", planned(withInvoice("paid", func(i *fold.Invoice) { i.Account = "cus_1" }), func(c *fold.Change) {
 			c.After.Access.Account = "cus_1"
 		}), onboards, []string{"provision-workspace:stripe:live:cus_1:v7", entry, mails, "onboarding-task:stripe:live:sub_1:pro <- cancel-onboarding-task:stripe:live:sub_1:pro"}},
@@ -312,7 +313,7 @@ func TestPlans_Keys(t *testing.T) {
 	}
 }
 
-// A review is opened for any event that completes its reason.
+// Any event that completes the reason for a review opens the review.
 func TestPlans_Reviews(t *testing.T) {
 	t.Parallel()
 	paidAndVoid := planned(withInvoice("paid", func(i *fold.Invoice) { i.Review = fold.ReviewPaidAndVoid }))

@@ -28,7 +28,7 @@ type world struct {
 	sandbox *sandbox.Sandbox
 	pool    *pgxpool.Pool
 	config  importer.Config
-	// told contains the lists for which progress was reported.
+	// told contains the lists about which the import reported progress.
 	told []string
 }
 
@@ -52,7 +52,7 @@ func setup(t *testing.T) *world {
 	return w
 }
 
-// happened adds earlier events to the sandbox's Stripe.
+// happened adds earlier events to the simulated Stripe.
 func (w *world) happened(params ...forge.Params) {
 	w.Helper()
 	var events []forge.Event
@@ -86,7 +86,8 @@ func (w *world) one(sql string) (n int) {
 	return n
 }
 
-// clean checks the state after every import: no effects, and rows equal to the fold of the facts.
+// clean checks the state after every import: there are no effects, and the rows equal the rows that are computed from
+// the facts.
 func (w *world) clean() {
 	w.Helper()
 	for _, sql := range []string{
@@ -128,7 +129,7 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	w.config.Told = func(list string, read int) {
 		w.told = append(w.told, list)
 		if list == "subscriptions" && read == 100 {
-			w.fault(`{"service":"stripe","status":503,"next":3}`) // more errors than it retries
+			w.fault(`{"service":"stripe","status":503,"next":3}`) // more errors than the import retries
 		}
 	}
 	if _, err := importer.Run(t.Context(), w.config); err == nil || !strings.Contains(err.Error(), "import subscriptions") {
@@ -144,7 +145,7 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	if want := []string{"subscriptions", "subscriptions", "invoices"}; !result.Resumed || !slices.Equal(w.told, want) {
 		t.Errorf("resumed %t, and read %v; want the rest, %v", result.Resumed, w.told, want)
 	}
-	// The customer of a deleted object is imported anyway, and no customer of the other mode.
+	// The import includes the customer of a deleted object, and no customer of the other mode.
 	if got := result.Read; got["customers"] != subscribers+1 || got["subscriptions"] != subscribers || got["invoices"] != 1 || len(result.LeftOut) != 0 {
 		t.Errorf("read %v, left out %v", got, result.LeftOut)
 	}
@@ -162,7 +163,8 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	}
 	w.clean()
 
-	// A second import reads the state at its time, and suppresses no event since the first import.
+	// A second import reads the state at its own time, and must not suppress events from the time since the first
+	// import.
 	w.happened(forge.Params{Type: "customer.subscription.created", Account: "new", Live: true})
 	again, err := importer.Run(t.Context(), w.config)
 	if err != nil || again.Resumed || len(again.Effects) != 1 || again.Effects[0].Mode != "live" || !again.Effects[0].At.Equal(*result.Effects[0].At) || again.Read["subscriptions"] != subscribers+1 {
@@ -202,7 +204,7 @@ func TestRun_ConnectedAccounts_AreOurs(t *testing.T) {
 	}
 }
 
-// A missing permission of the key is reported at once.
+// If the key lacks a permission, the import reports this at once.
 func TestRun_KeyRefused_NotTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -222,7 +224,7 @@ func TestRun_CursorDeletedMeanwhile_ReadFromTheBeginning(t *testing.T) {
 	w.happened(params...)
 	w.config.Told = func(list string, read int) {
 		if list == "customers" && read == 100 {
-			w.fault(`{"service":"stripe","mode":"missing"}`) // the cursor of the list is invalid
+			w.fault(`{"service":"stripe","mode":"missing"}`) // makes the cursor of the list invalid
 		}
 	}
 	if _, err := importer.Run(t.Context(), w.config); err != nil {

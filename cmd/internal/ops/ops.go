@@ -30,8 +30,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// mostConnections is more than probes and scrapers need. If more connections are opened, pawl closes a connection of
-// the client with the most connections, so that no client can lock out the others.
+// mostConnections exceeds the number of connections that probes and scrapers need. If more connections are opened,
+// pawl closes a connection of the client with the most connections, so that no client can lock out the others.
 const mostConnections = 64
 
 // Part is one part of a process.

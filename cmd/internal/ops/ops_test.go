@@ -86,7 +86,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// Silent connections do not prevent a probe from being answered.
+// A server with many silent connections still answers a probe.
 func TestServer_IdleConnections_ProbeAnswered(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

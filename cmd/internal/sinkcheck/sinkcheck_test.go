@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 )
 
-// Each API of the configuration can be checked.
+// Each API in the configuration can be checked.
 func TestSamples_EachAPI(t *testing.T) {
 	t.Parallel()
 	cfg := &config.Config{Sinks: config.Sinks{"workspaces": {}, "finance": {}, "email": {}}}

@@ -34,7 +34,7 @@ func TestHandler_OursAndTemporals_Exported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	age.Record(t.Context(), -30) // its provider's clock is ahead
+	age.Record(t.Context(), -30) // the clock of the event's provider is ahead
 	age.Record(t.Context(), 2)
 
 	answer := httptest.NewRecorder()
@@ -66,8 +66,8 @@ func TestNew_Twice_RegistriesApart(t *testing.T) {
 	}
 }
 
-// An error of a measurement is logged in the log's format. The test is not parallel, because OpenTelemetry has one
-// global handler.
+// An error of a measurement is logged in the format of the log. The test is not parallel, because OpenTelemetry has
+// one global handler.
 func TestHandler_GaugeFails_Logged(t *testing.T) {
 	var log strings.Builder
 	tel, err := telemetry.New(slog.New(slog.NewJSONHandler(&log, nil)))

@@ -34,8 +34,8 @@ type FlowConfig struct {
 	InFlight []int
 	// Events is how many events a round has. A round with one event in flight has a quarter of them.
 	Events int
-	// TwoProcesses runs pawl's ingress and worker as two processes. Otherwise they share a process and its Temporal
-	// client.
+	// TwoProcesses runs pawl's ingress and worker as two processes. Otherwise ingress and worker share a process and
+	// its Temporal client.
 	TwoProcesses bool
 	// Rounds is how often everything is repeated.
 	Rounds int

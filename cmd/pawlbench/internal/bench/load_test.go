@@ -15,7 +15,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
-// The verifier accepts the generated requests. They have about the stated size, and each is another event.
+// The verifier accepts the generated requests. They have about the stated size, and each contains another event.
 func TestOffer_SignedDistinctEvents(t *testing.T) {
 	t.Parallel()
 	const secret = "whsec_0123456789abcdef0123456789abcdef"
@@ -75,7 +75,8 @@ func TestOffer_SignedDistinctEvents(t *testing.T) {
 	}
 }
 
-// A response other than 2xx does not count as a fast response: a 503 is counted separately, and any other ends the run.
+// A response other than 2xx does not count as a fast response: a 503 is counted separately, and any other status ends
+// the run.
 func TestOffer_NotTaken_NotCounted(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int64

@@ -22,7 +22,7 @@ select concat_ws('|', r.source, r.provider, r.account, r.mode, r.event_id, r.ide
                  b.headers, b.body, d.source, d.received_at, d.outcome, d.body_hash, d.secret_label)
   from receipts r join receipt_bodies b on b.receipt_id = r.id join deliveries d on d.receipt_id = r.id order by d.outcome desc`
 
-// The rival writes the same rows as pawl, so that it is not faster by writing less.
+// The rival storage writes the same rows as pawl, so that it is not faster because it writes less.
 func TestPlainInsert_WritesWhatPawlWrites(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -30,7 +30,7 @@ func takeSignals() (*signals, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.server = &http.Server{ReadHeaderTimeout: askEvery, Handler: http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })}
-	s.asks.Go(func() { _ = s.server.Serve(l) }) // until it is closed
+	s.asks.Go(func() { _ = s.server.Serve(l) }) // serves until the server is closed
 	return s, nil
 }
 

@@ -186,7 +186,7 @@ func (s *stack) configure(name, dsn string) (*child, error) {
 		Ingress: c.ingress, Console: "127.0.0.1:0", Ops: c.ops, WorkerOps: c.workerOps,
 		WorkspacesURL: "http://127.0.0.1:1", FinanceURL: "http://127.0.0.1:1", SMTP: "127.0.0.1:1",
 		EventsURL:  "http://127.0.0.1:1",
-		EventTypes: "access.changed", // as the naive workflow publishes it
+		EventTypes: "access.changed", // the naive workflow publishes this type
 	}
 	if s.sandbox != nil {
 		params.WorkspacesURL, params.FinanceURL = s.sandbox.URL(), s.sandbox.URL()

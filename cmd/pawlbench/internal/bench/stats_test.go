@@ -44,7 +44,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// Each row has the medians of its own figures, without the warm-up round.
+// Each row has the medians of its own figures, and the warm-up round does not count.
 func TestInTurns_Medians(t *testing.T) {
 	t.Parallel()
 	var order []string
