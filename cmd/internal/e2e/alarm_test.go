@@ -254,7 +254,7 @@ func (a *alarmed) quiet(bought []string) []quietly {
 				{By: byNotify, Name: "parked:live:dead:other:effect_failed", Severity: "page", Runbook: "bulk-decisions"}},
 			mend: func() {
 				a.types = "10\n"
-				a.book("bulk-decisions", `pawl events retry --status dead --reason-code effect_failed --since 2h --reason "finance has its path again"`)
+				a.book("bulk-decisions", `pawl events retry --status dead --reason-code effect_failed --since 2h --reason "finance is fixed"`)
 				a.awaitStatus(patience, others, processed)
 			},
 		},
