@@ -57,8 +57,8 @@ type RecordDecisionInput struct {
 	// RequestID is the update's ID.
 	RequestID string
 	Action    string
-	Who       string
-	Why       string
+	Actor     string
+	Reason    string
 	// Effects are the keys of the open effects of the run.
 	Effects   []string
 	Effect    string `json:",omitempty"`
@@ -95,7 +95,7 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 			return RecordDecisionResult{}, fmt.Errorf("read decision %s: %w", in.RequestID, err)
 		}
 	}
-	if recorded == nil || recorded.Action != in.Action || recorded.Actor != in.Who || recorded.Reason != in.Why ||
+	if recorded == nil || recorded.Action != in.Action || recorded.Actor != in.Actor || recorded.Reason != in.Reason ||
 		after.Effect != in.Effect || after.Reference != in.Reference {
 		return RecordDecisionResult{}, temporal.NewNonRetryableApplicationError(
 			fmt.Sprintf("the audit trail contains no %s with request ID %s: use pawl events %[1]s", in.Action,

@@ -75,7 +75,7 @@ func TestActivities_InputNotOfItsReceipt_Refused(t *testing.T) {
 			return err
 		},
 		"decision": func() error {
-			_, err := do(b, recorded.RecordDecision, activities.RecordDecisionInput{Ref: forged, RequestID: "r", Action: "skip", Who: "eve", Why: "because"})
+			_, err := do(b, recorded.RecordDecision, activities.RecordDecisionInput{Ref: forged, RequestID: "r", Action: "skip", Actor: "eve", Reason: "because"})
 			return err
 		},
 		"skip": func() error {

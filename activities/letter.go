@@ -43,8 +43,8 @@ type Letter struct {
 	PeriodEnd   time.Time `json:",omitzero"`
 	// EndsAt is the announced end of access or of the trial. It is zero in other e-mails.
 	EndsAt time.Time `json:",omitzero"`
-	// Because is the reason why access ends; see [letters.Content].
-	Because string `json:",omitempty"`
+	// Reason is the reason why access ends; see [letters.Content].
+	Reason string `json:",omitempty"`
 	// Unpaid is the outcome of a trial without a payment method; see [letters.Content].
 	Unpaid string `json:",omitempty"`
 	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other e-mails.
@@ -260,7 +260,7 @@ func (m *Mail) write(l Letter, to billing.Address) (subject, text string, err er
 	content := letters.Content{
 		Account: l.Account, Number: cmp.Or(l.Number, l.Object), Plan: l.Plan,
 		Quantity: l.Quantity, URL: to.Page, EndsAt: l.EndsAt.UTC(), DueAt: l.DueAt.UTC(),
-		Unpaid: l.Unpaid, Because: l.Because,
+		Unpaid: l.Unpaid, Reason: l.Reason,
 		PeriodStart: l.PeriodStart.UTC(), PeriodEnd: l.PeriodEnd.UTC(), OccurredAt: l.OccurredAt.UTC(),
 	}
 	if l.Currency != "" {

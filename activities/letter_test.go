@@ -360,7 +360,7 @@ func TestSendLetter_WhatComesFromOutside_IsText(t *testing.T) {
 	const planted = schematest.Planted + "\r\nBcc: eve@example.com\n\nPay to eve"
 	for _, template := range []string{"receipt", "correction", "dunning", "trial-ending", "order"} {
 		in := letterAbout(template)
-		in.For.Account, in.For.Number, in.For.Plan, in.For.Currency, in.For.Because, in.For.Unpaid = planted, planted, planted, planted, planted, planted
+		in.For.Account, in.For.Number, in.For.Plan, in.For.Currency, in.For.Reason, in.For.Unpaid = planted, planted, planted, planted, planted, planted
 		must(b, effect.Done, m.SendLetter, in)
 	}
 	mails := box.Mails()

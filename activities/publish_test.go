@@ -231,7 +231,7 @@ func TestPublisher_DestinationPaused_ReceivesItsEventsAfterThePause(t *testing.T
 			Breakers: breaker.New(b.pool), Pauses: pauses, Log: slog.New(slog.DiscardHandler),
 		}}).Read(b.Context(), []*effect.Gate{gate}, nil)
 	}
-	if begun, err := pauses.Begin(b.Context(), pause.Pause{Kind: pause.Sink, Name: gate.Sink(), Who: "ada", Why: "the CRM is migrated"}); err != nil || !begun {
+	if begun, err := pauses.Begin(b.Context(), pause.Pause{Kind: pause.Sink, Name: gate.Sink(), Actor: "ada", Reason: "the CRM is migrated"}); err != nil || !begun {
 		t.Fatalf("paused %t: %v", begun, err)
 	}
 	reads()

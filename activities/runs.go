@@ -50,8 +50,8 @@ type (
 // Replay records who requested a replay, and why.
 type Replay struct {
 	// Request is the ID of the request. Each request starts exactly one run.
-	Request  string
-	Who, Why string
+	Request       string
+	Actor, Reason string
 	// Previous is the previous run, or "" if unknown.
 	Previous string `json:",omitempty"`
 	// Release is set if the run executes effects that were withheld because the event occurred before effects began.
@@ -65,7 +65,7 @@ func lineage(resetOf string, replay *Replay, due bool) (kind run.Kind, who, why,
 	case resetOf != "":
 		return run.Reset, "", "", resetOf
 	case replay != nil:
-		return run.Replay, replay.Who, replay.Why, replay.Previous
+		return run.Replay, replay.Actor, replay.Reason, replay.Previous
 	case due:
 		return run.ByClock, "", "", ""
 	}

@@ -74,7 +74,7 @@ func (w Withholding) facts(compensates string) []fact.Fact {
 	return []fact.Fact{{
 		Subject: w.Subject, Kind: fact.Withheld, Object: w.Object, Rank: fact.RankChange,
 		Origin: fact.FromEvent,
-		Data: fact.Data{Decision: &fact.Decision{By: "pawl", Why: why,
+		Data: fact.Data{Decision: &fact.Decision{By: "pawl", Reason: why,
 			Prices: w.Prices, Invoice: w.Invoice, Checkout: w.Checkout}},
 	}}
 }

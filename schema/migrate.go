@@ -156,7 +156,7 @@ var (
 	}
 	asked = map[string]string{
 		// a prepared statement exists twice or is missing, because a pooler shares connections between clients
-		"42P05": poolerUntold, "26000": poolerUntold,
+		"42P05": poolerUnnamed, "26000": poolerUnnamed,
 	}
 )
 

@@ -63,7 +63,7 @@ func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 	}
 	switch pooled := Pooled(conn.Config()); {
 	case !pooled && pid != conn.PgConn().PID():
-		return errors.New(poolerUntold)
+		return errors.New(poolerUnnamed)
 	case pooled && lockTimeout == "0":
 		return fmt.Errorf("the pooler's sessions have no timeouts: run `pawl migrate --worker-role %s` (or --ingress-role, or --console-role) over a URL that leads to "+
 			"PostgreSQL itself, with a role that has ADMIN OPTION on that role", conn.Config().User)
@@ -74,10 +74,10 @@ func CheckSession(ctx context.Context, conn *pgx.Conn) error {
 // PoolerAdvice returns advice, after a colon, if err shows that a pooler rejected the session settings. It returns ""
 // for other errors.
 func PoolerAdvice(err error) string {
-	return advice(err, map[string]string{"08P01": poolerUntold}) // protocol_violation: "unsupported startup parameter"
+	return advice(err, map[string]string{"08P01": poolerUnnamed}) // protocol_violation: "unsupported startup parameter"
 }
 
-const poolerUntold = "the URL leads to a pooler; add default_query_exec_mode=cache_describe to it"
+const poolerUnnamed = "the URL leads to a pooler; add default_query_exec_mode=cache_describe to it"
 
 // dialer notices that the server is gone as fast as the server notices that a client is gone; see [Bounds].
 var dialer = net.Dialer{

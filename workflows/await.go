@@ -106,7 +106,7 @@ func (r *run) take(ctx workflow.Context, d decision) (DecisionResult, error) {
 	err = r.executeIn(ctx, attempt{
 		name: "decision:" + d.request, activity: runs.RecordDecision,
 		input: activities.RecordDecisionInput{
-			Ref: r.f.in.Ref, RequestID: d.request, Action: d.action, Who: d.input.Who, Why: d.input.Why,
+			Ref: r.f.in.Ref, RequestID: d.request, Action: d.action, Actor: d.input.Actor, Reason: d.input.Reason,
 			Effects: result.Effects, Effect: d.input.Effect, Reference: d.input.Reference, AsOf: r.asOf(),
 		},
 	}, &recorded)

@@ -59,7 +59,7 @@ func (w *billingFlow) run() (EventResult, error) {
 		return EventResult{}, err
 	}
 	if left != (reason{}) {
-		w.flow.left = &activities.Left{Code: left.code, Why: left.text}
+		w.flow.left = &activities.Left{Code: left.code, Reason: left.text}
 		return w.leave(left)
 	}
 	left, whyUndo, err := w.complete()
@@ -115,7 +115,7 @@ func (w *billingFlow) run() (EventResult, error) {
 // the facts, and consequences executes no effect.
 func (w *billingFlow) consequences(change fold.Change, whyUndo string) (why, refused string, err error) {
 	if whyUndo == "" {
-		if change, whyUndo, err = w.applyUntold(change); err != nil {
+		if change, whyUndo, err = w.applyUnexplained(change); err != nil {
 			return "", "", err
 		}
 	}

@@ -37,9 +37,9 @@ func Decisions() []string {
 
 // DecisionInput is an operator's decision about a parked run.
 type DecisionInput struct {
-	// Who and Why are required. The audit trail stores them.
-	Who string
-	Why string
+	// Actor and Reason are required. The audit trail stores them.
+	Actor  string
+	Reason string
 	// Effect selects an open effect by its key or kind. For retry and skip, "" selects all of them. Done and resend
 	// concern one effect and accept "" if only one is open. The other decisions concern the run.
 	Effect string
@@ -85,9 +85,9 @@ const (
 // check rejects a decision with a missing field or with text that the audit trail cannot store.
 func (in DecisionInput) check() error {
 	switch {
-	case strings.TrimSpace(in.Who) == "" || strings.TrimSpace(in.Why) == "":
+	case strings.TrimSpace(in.Actor) == "" || strings.TrimSpace(in.Reason) == "":
 		return invalid("who and why are required: the audit trail stores both")
-	case !holdable(in.Who, MaxWho) || !holdable(in.Why, MaxWhy) || !holdable(in.Reference, maxReference):
+	case !holdable(in.Actor, MaxWho) || !holdable(in.Reason, MaxWhy) || !holdable(in.Reference, maxReference):
 		return invalid("who (%d bytes at most), why (%d) and reference (%d) must be text without NUL", MaxWho, MaxWhy,
 			maxReference)
 	}
@@ -181,7 +181,7 @@ func holdable(s string, most int) bool {
 // them again. It returns a reason if the run must compensate all effects.
 func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 	if d.action == UpdateCompensate || d.action == UpdateReject {
-		return fmt.Sprintf("%s decided to %s: %s", d.input.Who, d.action, d.input.Why), nil
+		return fmt.Sprintf("%s decided to %s: %s", d.input.Actor, d.action, d.input.Reason), nil
 	}
 	// Another run may have settled the effects in the meantime, so that keys is empty.
 	keys, _ := CheckDecision(f.waits().Effects, d.action, d.input)
@@ -210,7 +210,7 @@ func (f *flow) follow(d decision, steps []*step) (whyUndo string, err error) {
 // skip records that the steps are skipped. A step that another run has executed in the meantime counts as done.
 func (f *flow) skip(d decision, steps []*step) error {
 	for _, s := range steps {
-		reason := fmt.Sprintf("skipped by %s: %s", d.input.Who, d.input.Why)
+		reason := fmt.Sprintf("skipped by %s: %s", d.input.Actor, d.input.Reason)
 		var skipped activities.SkipEffectResult
 		if err := f.execute(attempt{
 			name: "skip:" + s.Key, activity: runs.SkipEffect,
@@ -232,7 +232,7 @@ func (f *flow) skip(d decision, steps []*step) error {
 func (f *flow) markDone(d decision, steps []*step) error {
 	for _, s := range steps {
 		call := f.call(s)
-		call.ByHand = &effect.ByHand{Who: d.input.Who, Why: d.input.Why, Reference: d.input.Reference}
+		call.ByHand = &effect.ByHand{Actor: d.input.Actor, Reason: d.input.Reason, Reference: d.input.Reference}
 		// Decode into an empty result. Otherwise the fields of the old result would remain.
 		s.decided, s.result = true, effect.Result{}
 		if err := f.execute(attempt{name: "done:" + s.Key, step: s.Step, call: call}, &s.result); err != nil {

@@ -154,12 +154,12 @@ func TestDecision_Done_RecordedAndTakenBackLater(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
 	f.answer("receipt-email", came(effect.Failed, "no such mailbox"))
-	done := workflows.DecisionInput{Who: "ada", Why: "booked by hand", Effect: "finance-export", Reference: "4711"}
+	done := workflows.DecisionInput{Actor: "ada", Reason: "booked by hand", Effect: "finance-export", Reference: "4711"}
 	f.decide(time.Hour, workflows.UpdateDone, done)
 	f.decide(2*time.Hour, workflows.UpdateCompensate, ada)
 	f.wantOutcome(f.run(), "compensated", "ada decided to compensate")
 	calls := f.callsOf("finance-export")
-	if len(calls) != 2 || calls[1].effect.ByHand == nil || *calls[1].effect.ByHand != (effect.ByHand{Who: "ada", Why: "booked by hand", Reference: "4711"}) {
+	if len(calls) != 2 || calls[1].effect.ByHand == nil || *calls[1].effect.ByHand != (effect.ByHand{Actor: "ada", Reason: "booked by hand", Reference: "4711"}) {
 		t.Fatalf("calls %+v, want the actor in the second one", calls)
 	}
 	if n := len(f.callsOf("receipt-email")); n != 1 {
@@ -245,7 +245,7 @@ func TestDecision_ReviewAnsweredBefore_NotAskedByAReplay(t *testing.T) {
 	f := setup(t, activities.LoadFactsResult{Planning: activities.Planning{BookZero: true}})
 	f.answer("review", answer{result: effect.Result{State: effect.AlreadyDone}})
 	f.seen = []activities.ReadEffectsResult{{Settled: map[string]effect.Result{"close-review:stripe:live:in_1": {State: effect.AlreadyDone}}}}
-	f.replay = &workflows.ReplayInput{Request: "r1", Who: "ada", Why: "again", Previous: "run-1"}
+	f.replay = &workflows.ReplayInput{Request: "r1", Actor: "ada", Reason: "again", Previous: "run-1"}
 	f.wantOutcome(f.run(), "processed", "")
 	if n := len(f.waits()); n != 0 {
 		t.Errorf("parked %d times", n)
@@ -273,7 +273,7 @@ func TestDecision_Replay_TriesAgainWhatHadFailed(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", answer{result: effect.Result{State: effect.Failed, Reason: "503", Round: 3, Met: true}}, came(effect.Failed, "503"))
 	f.answer("receipt-email", answer{result: effect.Result{State: effect.Uncertain, Reason: "nobody knows", Met: true}})
-	f.replay = &workflows.ReplayInput{Request: "r1", Who: "ada", Why: "again"}
+	f.replay = &workflows.ReplayInput{Request: "r1", Actor: "ada", Reason: "again"}
 	f.decide(time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "processed", "")
 	if exports, mails := f.callsOf("finance-export"), f.callsOf("receipt-email"); len(exports) != 2 || exports[1].effect.Round != 4 || len(mails) != 1 {

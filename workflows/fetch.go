@@ -136,11 +136,11 @@ func (w *billingFlow) applyFetched(object string, facts []fact.Fact) *plan.Step 
 	return s
 }
 
-// applyUntold runs if Stripe does not return the payments of an invoice. It applies the facts again, so that the amount
-// in the invoice becomes one payment. It does nothing for an invoice that only fetched facts name: the runs of its own
-// events ask for all of its payments.
-func (w *billingFlow) applyUntold(change fold.Change) (now fold.Change, whyUndo string, err error) {
-	if i := change.After.Invoice; i == nil || i.Untold == 0 || !w.namesInvoice {
+// applyUnexplained runs if Stripe does not return the payments of an invoice. It applies the facts again, so that the
+// amount in the invoice becomes one payment. It does nothing for an invoice that only fetched facts name: the runs of
+// its own events ask for all of its payments.
+func (w *billingFlow) applyUnexplained(change fold.Change) (now fold.Change, whyUndo string, err error) {
+	if i := change.After.Invoice; i == nil || i.Unexplained == 0 || !w.namesInvoice {
 		return change, "", nil
 	}
 	w.fetches = false
@@ -188,7 +188,7 @@ func askForPayment(change fold.Change) *plan.Step {
 	}
 	i := change.After.Invoice
 	of := i.ID + ":payment"
-	if len(i.PaidSums) > 0 && i.Untold > 0 {
+	if len(i.PaidSums) > 0 && i.Unexplained > 0 {
 		of += fmt.Sprintf(":%d", i.Paid)
 	}
 	return plan.FetchObject.Step(plan.Object(change.Subject, of),

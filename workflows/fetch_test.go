@@ -29,7 +29,7 @@ func TestFlow_TwoPaymentsFetched_RefundOfEither_Booked(t *testing.T) {
 			fetches.Fetches = true
 			f := setup(t, fetches)
 			subject := fact.Subject{Provider: "stripe", Mode: "live"}
-			invoice := fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}, Status: "paid", Paid: 100, Untold: 100}
+			invoice := fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}, Status: "paid", Paid: 100, Unexplained: 100}
 			f.answer("apply-facts", done(t, fold.Change{Subject: subject, After: fold.State{Invoice: &invoice}}))
 			var shown []fact.Fact
 			for _, id := range order {

@@ -204,7 +204,7 @@ func (f *flowTest) decide(after time.Duration, action string, in workflows.Decis
 	}, after)
 }
 
-var ada = workflows.DecisionInput{Who: "ada", Why: "looked at it"}
+var ada = workflows.DecisionInput{Actor: "ada", Reason: "looked at it"}
 
 // confirmed returns ada's confirmation that the effect may be repeated.
 func confirmed(key string) workflows.DecisionInput {
@@ -432,7 +432,7 @@ func TestFlow_DecisionNotRecorded_IsNotFollowed(t *testing.T) {
 		f.env.UpdateWorkflow(workflows.UpdateCompensate, "lost", &testsuite.TestUpdateCallback{
 			OnAccept: func() {}, OnReject: func(err error) { f.Error(err) },
 			OnComplete: func(_ any, err error) { told = err },
-		}, workflows.DecisionInput{Who: "bob", Why: "never mind"})
+		}, workflows.DecisionInput{Actor: "bob", Reason: "never mind"})
 	}, time.Hour)
 	f.decide(2*time.Hour, workflows.UpdateSkip, ada)
 	f.wantOutcome(f.run(), "processed", "")
@@ -515,7 +515,7 @@ func TestFlow_TriesUsedUp_OthersFinishAndRunParksDead(t *testing.T) {
 		}
 	}
 	decision := f.callsOf("RecordDecision")[0].input.(activities.RecordDecisionInput)
-	if decision.Who != "ada" || decision.Why != "looked at it" || decision.Action != "retry" || decision.RequestID == "" {
+	if decision.Actor != "ada" || decision.Reason != "looked at it" || decision.Action != "retry" || decision.RequestID == "" {
 		t.Errorf("recorded decision: %+v", decision)
 	}
 }
@@ -524,7 +524,7 @@ func TestFlow_Skip_ByKindAndRecorded(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"))
 	f.answer("receipt-email", came(effect.Uncertain, "no answer to the final dot"), came(effect.AlreadyDone, ""))
-	f.decide(time.Hour, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "booked by hand", Effect: "finance-export"})
+	f.decide(time.Hour, workflows.UpdateSkip, workflows.DecisionInput{Actor: "ada", Reason: "booked by hand", Effect: "finance-export"})
 	f.decide(2*time.Hour, workflows.UpdateResend, confirmed("receipt-email:stripe:live:in_1"))
 	result := f.run()
 	f.wantOutcome(result, "processed", "")
@@ -562,7 +562,7 @@ func TestFlow_SkippedThenCompensated_NotTakenBack(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", came(effect.Failed, "503"), came(effect.Failed, "503"))
 	f.answer("receipt-email", came(effect.Uncertain, "no answer to the final dot"))
-	f.decide(time.Hour, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "the relay's log has it", Effect: "receipt-email"})
+	f.decide(time.Hour, workflows.UpdateSkip, workflows.DecisionInput{Actor: "ada", Reason: "the relay's log has it", Effect: "receipt-email"})
 	f.decide(2*time.Hour, workflows.UpdateCompensate, ada)
 	f.wantOutcome(f.run(), "compensated", "ada decided to compensate: looked at it")
 	for name, want := range map[string]int{"correction-notice": 0, "withhold-grant": 1} {
@@ -847,14 +847,14 @@ func TestFlow_Decisions_RefusedWhereTheyMakeNoSense(t *testing.T) {
 	f := setup(t, loaded())
 	f.answer("finance-export", failed(effect.TypeTransient, time.Minute), came(effect.Failed, "503"))
 	f.decide(time.Second, workflows.UpdateRetry, ada) // the run is not parked yet: it waits for the sink
-	f.decide(time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada"})
-	f.decide(time.Hour+time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: " ", Why: "x"})
-	f.decide(time.Hour+2*time.Second, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "x", Effect: "receipt-email"})
-	f.decide(time.Hour+3*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "x\x00"})
-	f.decide(time.Hour+4*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: "a\x00da", Why: "x"})
-	f.decide(time.Hour+5*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: strings.Repeat("x", 2001)})
-	f.decide(time.Hour+6*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Who: strings.Repeat("x", 201), Why: "x"})
-	f.decide(2*time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Who: strings.Repeat("a", 200), Why: strings.Repeat("é", 1000)})
+	f.decide(time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Actor: "ada"})
+	f.decide(time.Hour+time.Second, workflows.UpdateRetry, workflows.DecisionInput{Actor: " ", Reason: "x"})
+	f.decide(time.Hour+2*time.Second, workflows.UpdateSkip, workflows.DecisionInput{Actor: "ada", Reason: "x", Effect: "receipt-email"})
+	f.decide(time.Hour+3*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Actor: "ada", Reason: "x\x00"})
+	f.decide(time.Hour+4*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Actor: "a\x00da", Reason: "x"})
+	f.decide(time.Hour+5*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Actor: "ada", Reason: strings.Repeat("x", 2001)})
+	f.decide(time.Hour+6*time.Second, workflows.UpdateRetry, workflows.DecisionInput{Actor: strings.Repeat("x", 201), Reason: "x"})
+	f.decide(2*time.Hour, workflows.UpdateRetry, workflows.DecisionInput{Actor: strings.Repeat("a", 200), Reason: strings.Repeat("é", 1000)})
 	f.wantOutcome(f.run(), "processed", "")
 	want := []string{
 		"the run is not waiting for a decision",

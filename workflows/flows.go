@@ -22,8 +22,8 @@ type Flow struct {
 	// Types lists the event types by provider. Several types may report one fact; their effects share the same ledger
 	// keys.
 	Types map[string][]string
-	// Does describes the flow in one sentence.
-	Does string
+	// Summary describes the flow in one sentence.
+	Summary string
 	// plan plans the effects of a change: see [Flow.Run]. It is nil for the relay.
 	plan func(fold.Change, activities.Planning) plan.Plan
 	// irreversible is set for events with effects that cannot be compensated: a person can retry and skip, but not
@@ -91,44 +91,44 @@ func Flows() []Flow {
 	return []Flow{
 		{
 			Name: "InvoicePaid", plan: plan.InvoicePaid,
-			Types: stripe("invoice.paid", "invoice.payment_succeeded", "invoice.overpaid"),
-			Does:  "brings the workspace to the paid plan, books the payment, sends the receipt, opens an onboarding task",
+			Types:   stripe("invoice.paid", "invoice.payment_succeeded", "invoice.overpaid"),
+			Summary: "brings the workspace to the paid plan, books the payment, sends the receipt, opens an onboarding task",
 		},
 		{
 			Name: "PaymentFailed", plan: plan.PaymentFailed,
-			Types: stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
-			Does:  "asks the customer to pay, once per attempt; access stays during the grace period",
+			Types:   stripe("invoice.payment_failed", "invoice.payment_action_required", "invoice.overdue"),
+			Summary: "asks the customer to pay, once per attempt; access stays during the grace period",
 		},
 		{
 			Name: "InvoiceClosed", plan: plan.InvoiceClosed,
-			Types: stripe("invoice.voided", "invoice.marked_uncollectible"),
-			Does:  "ends the reminders, books the payments of the invoice",
+			Types:   stripe("invoice.voided", "invoice.marked_uncollectible"),
+			Summary: "ends the reminders, books the payments of the invoice",
 		},
 		{
 			Name: "SubscriptionEnded", plan: plan.SubscriptionEnded,
-			Types: stripe("customer.subscription.deleted"),
-			Does:  "ends access, suspends the workspace unless something else grants access, informs the customer, closes the onboarding task",
+			Types:   stripe("customer.subscription.deleted"),
+			Summary: "ends access, suspends the workspace unless something else grants access, informs the customer, closes the onboarding task",
 		},
 		{
 			Name: "SubscriptionChanged", plan: plan.SubscriptionChanged, Types: stripe(
 				"customer.subscription.created", "customer.subscription.updated",
 				"customer.subscription.paused", "customer.subscription.resumed"),
-			Does: "brings access and workspace to the plan, the seats and the status of the subscription; informs the customer of a change",
+			Summary: "brings access and workspace to the plan, the seats and the status of the subscription; informs the customer of a change",
 		},
 		{
 			Name: "TrialEnding", plan: plan.TrialEnding,
-			Types: stripe("customer.subscription.trial_will_end"),
-			Does:  "informs the customer, if the trial still runs and the subscription continues after it",
+			Types:   stripe("customer.subscription.trial_will_end"),
+			Summary: "informs the customer, if the trial still runs and the subscription continues after it",
 		},
 		{
 			Name: "CheckoutPaid", plan: plan.CheckoutPaid,
-			Types: stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
-			Does:  "links the customer and the subscription to an account; for a one-off purchase, provisions it, books the payment, confirms the order by e-mail",
+			Types:   stripe("checkout.session.completed", "checkout.session.async_payment_succeeded"),
+			Summary: "links the customer and the subscription to an account; for a one-off purchase, provisions it, books the payment, confirms the order by e-mail",
 		},
 		{
 			Name: "RefundChanged", plan: plan.MoneyMoved, irreversible: true, Types: stripe(
 				"refund.created", "refund.updated", "refund.failed", "charge.refunded", "charge.refund.updated"),
-			Does: "books a refund, or its reversal if it failed; ends access after a full refund if the policy requires it",
+			Summary: "books a refund, or its reversal if it failed; ends access after a full refund if the policy requires it",
 		},
 		{
 			Name: "DisputeChanged", plan: plan.MoneyMoved, irreversible: true, Types: stripe(
@@ -136,17 +136,17 @@ func Flows() []Flow {
 				"charge.dispute.funds_withdrawn",
 				"charge.dispute.funds_reinstated", "radar.early_fraud_warning.created",
 				"radar.early_fraud_warning.updated"),
-			Does: "books the moved money, opens and closes the task; suspends or ends access if the policy requires it",
+			Summary: "books the moved money, opens and closes the task; suspends or ends access if the policy requires it",
 		},
 		{
 			Name: "CreditNoteIssued", plan: plan.MoneyMoved, irreversible: true,
-			Types: stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
-			Does:  "books the part of a credit note that is not refunded, or its reversal if it was voided",
+			Types:   stripe("credit_note.created", "credit_note.updated", "credit_note.voided"),
+			Summary: "books the part of a credit note that is not refunded, or its reversal if it was voided",
 		},
 		{
 			Name: "AccountLinked", plan: plan.AccountLinked,
-			Types: stripe("customer.created", "customer.updated", "customer.deleted"),
-			Does:  "links a customer or a subscription to an account, and brings the workspaces of the old and the new account to their targets; a deleted customer receives no e-mail",
+			Types:   stripe("customer.created", "customer.updated", "customer.deleted"),
+			Summary: "links a customer or a subscription to an account, and brings the workspaces of the old and the new account to their targets; a deleted customer receives no e-mail",
 		},
 		{
 			Name: "Record", plan: plan.Record, Types: stripe(
@@ -156,21 +156,21 @@ func Flows() []Flow {
 				"invoice.will_be_due", "invoice_payment.paid", "charge.succeeded", "charge.captured",
 				"payment_intent.succeeded",
 				"checkout.session.async_payment_failed", "checkout.session.expired"),
-			Does: "stores the facts; effects follow only if they waited for these facts: a workspace or an entry without an account, and the task to fix an invoice that Stripe cannot finalize",
+			Summary: "stores the facts; effects follow only if they waited for these facts: a workspace or an entry without an account, and the task to fix an invoice that Stripe cannot finalize",
 		},
 		{
 			Name: ClockFlow, plan: plan.AccountDue,
-			Does: "executes scheduled actions: planned ends, the end of a grace period, reminders of open invoices, tasks",
+			Summary: "executes scheduled actions: planned ends, the end of a grace period, reminders of open invoices, tasks",
 		},
 		{
 			Name: ReconciledFlow, plan: plan.Reconciled,
-			Does: "brings the workspace to Stripe's current state, and books missing entries, under the keys of the missing events; sends no e-mail",
+			Summary: "brings the workspace to Stripe's current state, and books missing entries, under the keys of the missing events; sends no e-mail",
 		},
 		{
 			Name: LostFlow, plan: plan.EventLost, irreversible: true, Types: stripe(stripebodies.FailedGeneration),
-			Does: "fetches the object of an event that Stripe could not generate, and reconciles it; sends no e-mail",
+			Summary: "fetches the object of an event that Stripe could not generate, and reconciles it; sends no e-mail",
 		},
-		{Name: relayFlow, Does: "delivers the event to the destinations of its source; the flow of every other type"},
+		{Name: relayFlow, Summary: "delivers the event to the destinations of its source; the flow of every other type"},
 	}
 }
 

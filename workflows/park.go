@@ -81,7 +81,7 @@ func (f *flow) parkCancelled(before string) (decision, error) {
 	}
 	if f.cancelCompensates && !f.irreversible {
 		return decision{action: UpdateCompensate,
-			input: DecisionInput{Who: "Temporal", Why: "the run was " + cancelled.Words +
+			input: DecisionInput{Actor: "Temporal", Reason: "the run was " + cancelled.Words +
 				", and policy.on_workflow_cancel is compensate"}}, nil
 	}
 	return f.park(needsReview,
@@ -123,7 +123,8 @@ func (f *flow) review(why reason) (dismissed reason, err error) {
 	if err != nil || d.action == UpdateRetry || d.action == UpdateApprove {
 		return reason{}, err
 	}
-	return reason{codeDismissed, fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Who, d.input.Why)}, nil
+	return reason{codeDismissed, fmt.Sprintf("nothing done: %s by %s: %s", d.action, d.input.Actor, d.input.Reason)},
+		nil
 }
 
 // waits returns the open effects and the steps of the run so far. A preview repeats these steps.
@@ -155,7 +156,7 @@ func (f *flow) park(status string, why reason) (decision, error) {
 	case d.action == "":
 		f.show("continues: another run has settled the effects that it waited for")
 	default:
-		f.show("continues after " + d.action + " by " + d.input.Who)
+		f.show("continues after " + d.action + " by " + d.input.Actor)
 	}
 	return d, nil
 }

@@ -173,7 +173,7 @@ func (p *preview) execute(a attempt, result any) (err error) {
 			p.loaded(&into.Code, &into.Reason)
 		}
 		if left := p.Waits.Left; left != nil {
-			into.Ignored, into.Code, into.Reason = true, left.Code, left.Why
+			into.Ignored, into.Code, into.Reason = true, left.Code, left.Reason
 		}
 		return err
 	case activities.LoadRelayInput:
@@ -324,7 +324,7 @@ func (p *preview) skip(in activities.SkipEffectInput, result *activities.SkipEff
 func (p *preview) waitForPerson(status string, why reason) (decision, error) {
 	p.ended.Outcome, p.ended.Reason = status, why.String()
 	before := func(action string) (decision, error) {
-		return decision{action: action, input: DecisionInput{Who: "a person", Why: "decided before"}}, nil
+		return decision{action: action, input: DecisionInput{Actor: "a person", Reason: "decided before"}}, nil
 	}
 	review := len(p.f.unsettled()) == 0
 	switch {

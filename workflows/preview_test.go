@@ -140,7 +140,7 @@ func (h *history) someChange() fold.Change {
 	}
 	if h.chance(20) {
 		cause := fact.Cause{Provider: "stripe", EventID: "evt_0", ReceiptID: "another"}
-		c.Due = []fold.Due{{Why: fold.DueSettle, Object: "sub_1", At: began, Cause: cause}}
+		c.Due = []fold.Due{{Kind: fold.DueSettle, Object: "sub_1", At: began, Cause: cause}}
 	}
 	c.Silent = h.chance(5)
 	if h.chance(50) {
@@ -572,7 +572,7 @@ func (h *history) execute(env *testsuite.TestWorkflowEnvironment) {
 
 // replay previews a replay and then executes it.
 func (h *history) replay(p *previewed) {
-	h.in.Replay = &workflows.ReplayInput{Request: "r", Who: "ada", Why: "again"}
+	h.in.Replay = &workflows.ReplayInput{Request: "r", Actor: "ada", Reason: "again"}
 	h.foresee(p, workflows.Asked{In: h.in})
 	env := h.environment()
 	env.RegisterDelayedCallback(h.stop, time.Hour)
@@ -619,10 +619,10 @@ func (h *history) compare(p *previewed) {
 			h.Errorf("%s: predicted %s, and a wait for %q; it waited: %t", e.Key, e.Will, e.WaitsFor, h.waited[e.Key])
 		}
 		if refused := state == ledger.Failed && held.Class == ledger.Permanent; e.Will == workflows.WillRefuse && !refused || e.Will == workflows.WillNotBeDone && refused {
-			h.Errorf("%s: predicted %s (%s); it was refused: %t", e.Key, e.Will, e.Why, refused)
+			h.Errorf("%s: predicted %s (%s); it was refused: %t", e.Key, e.Will, e.Reason, refused)
 		}
 		if h.done[e.Key] != ran || !slices.Contains(want, state) {
-			h.Errorf("%s: predicted %s (%s); it was done: %t, and is %q", e.Key, e.Will, e.Why, h.done[e.Key], state)
+			h.Errorf("%s: predicted %s (%s); it was done: %t, and is %q", e.Key, e.Will, e.Reason, h.done[e.Key], state)
 		}
 	}
 	for key := range h.done {

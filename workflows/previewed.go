@@ -20,8 +20,8 @@ const (
 	WillRun            Will = "runs"                // the effect is done now
 	WillRunLater       Will = "runs_later"          // the effect waits for its sink or for a state, and is then done
 	WillAsk            Will = "asks"                // the effect may have happened; a person must decide
-	WillRefuse         Will = "refused"             // the sink refuses the effect; Why is the reason
-	WillNotBeDone      Will = "not_done"            // the effect is not done; Why is the reason
+	WillRefuse         Will = "refused"             // the sink refuses the effect; Reason is the reason
+	WillNotBeDone      Will = "not_done"            // the effect is not done; Reason is the reason
 	WillTakeBack       Will = "taken_back"          // the effect is done or may have been done, and is compensated
 	WillRunAndTakeBack Will = "runs_and_taken_back" // the effect is done now, and then compensated
 	WillLeave          Will = "left"                // the effect is obsolete, and is recorded as skipped
@@ -57,8 +57,8 @@ type PreviewedEffect struct {
 	Kind string `json:"kind"`
 	Sink string `json:"sink"`
 	Will Will   `json:"forecast"`
-	// Why is the reason why the effect is refused, not done or obsolete, or a remark.
-	Why string `json:"reason,omitempty"`
+	// Reason is the reason why the effect is refused, not done or obsolete, or a remark.
+	Reason string `json:"reason,omitempty"`
 	// WaitsFor is the reason why the effect waits before its first attempt: its sink is down or paused, or the state
 	// that an e-mail reports may still change. It is "" for an effect that does not wait.
 	WaitsFor string `json:"waits_for,omitempty"`
@@ -129,21 +129,21 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	case ran && is(now, effect.Compensated):
 		e.Will = WillRunAndTakeBack
 	case ran && result.State == effect.Skipped:
-		e.Will, e.Why = WillLeave, result.Reason
+		e.Will, e.Reason = WillLeave, result.Reason
 	case ran && result.State == effect.Done:
 		e.Will = WillRun
 		if e.WaitsFor != "" {
 			e.Will = WillRunLater
 		}
-		e.Why = p.remark(s, is(before, effect.Uncertain))
+		e.Reason = p.remark(s, is(before, effect.Uncertain))
 	case ran && result.State == effect.Uncertain:
-		e.Will, e.Why = WillAsk, result.Reason
+		e.Will, e.Reason = WillAsk, result.Reason
 	case ran:
-		e.Will, e.Why = notDone(result)
+		e.Will, e.Reason = notDone(result)
 	case now.State == "":
-		e.Will, e.Why = WillWait, "not begun"
+		e.Will, e.Reason = WillWait, "not begun"
 	case now.UnderWay():
-		e.Will, e.Why = WillWait, "another run is executing it"
+		e.Will, e.Reason = WillWait, "another run is executing it"
 	case is(now, effect.Compensated) && !is(before, effect.Compensated):
 		e.Will = WillTakeBack
 	case is(now, effect.Compensated):
@@ -151,17 +151,17 @@ func (p *preview) effect(s *step) PreviewedEffect {
 	case is(now, effect.Skipped) && !is(before, effect.Skipped):
 		e.Will = WillSkip
 	case is(now, effect.Skipped):
-		e.Will, e.Why = WasSkipped, now.Error
+		e.Will, e.Reason = WasSkipped, now.Error
 	case is(now, effect.AlreadyDone) && !is(before, effect.AlreadyDone):
 		e.Will = WillMark
 	case is(now, effect.AlreadyDone):
 		e.Will, e.By = WillStay, s.result.By
 	case is(now, effect.Uncertain):
-		e.Will, e.Why = WillAsk, effect.Recorded(now, "").Reason
+		e.Will, e.Reason = WillAsk, effect.Recorded(now, "").Reason
 	case now.Claimable(0): // its run retries it
-		e.Will, e.Why = WillWait, effect.Recorded(now, "").Reason
+		e.Will, e.Reason = WillWait, effect.Recorded(now, "").Reason
 	default:
-		e.Will, e.Why = notDone(effect.Recorded(now, ""))
+		e.Will, e.Reason = notDone(effect.Recorded(now, ""))
 	}
 	return e
 }

@@ -150,8 +150,8 @@ func TestRelay_OneDown_ParksAndRetries(t *testing.T) {
 		return effect.Result{State: effect.Done}, nil
 	}
 	var refused error
-	w.decide(time.Minute, workflows.UpdateCompensate, workflows.DecisionInput{Who: "ada", Why: "no"}, &refused)
-	w.decide(2*time.Minute, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "lake is back"}, nil)
+	w.decide(time.Minute, workflows.UpdateCompensate, workflows.DecisionInput{Actor: "ada", Reason: "no"}, &refused)
+	w.decide(2*time.Minute, workflows.UpdateRetry, workflows.DecisionInput{Actor: "ada", Reason: "lake is back"}, nil)
 	if result := w.run(t, pushed); result.Outcome != "processed" {
 		t.Errorf("result %+v", result)
 	}
@@ -175,7 +175,7 @@ func TestRelay_Skip(t *testing.T) {
 		}
 		return effect.Result{State: effect.Done}, nil
 	}
-	w.decide(time.Minute, workflows.UpdateSkip, workflows.DecisionInput{Who: "ada", Why: "lake is gone", Effect: "relay:github:live:d-1:lake"}, nil)
+	w.decide(time.Minute, workflows.UpdateSkip, workflows.DecisionInput{Actor: "ada", Reason: "lake is gone", Effect: "relay:github:live:d-1:lake"}, nil)
 	if result := w.run(t, pushed); result.Outcome != "processed" {
 		t.Errorf("result %+v", result)
 	}
@@ -194,7 +194,7 @@ func TestRelay_NoDestination_ParksUntilThereIsOne(t *testing.T) {
 		w.review = ""
 		w.mu.Unlock()
 	}, 30*time.Second)
-	w.decide(time.Minute, workflows.UpdateRetry, workflows.DecisionInput{Who: "ada", Why: "configured"}, nil)
+	w.decide(time.Minute, workflows.UpdateRetry, workflows.DecisionInput{Actor: "ada", Reason: "configured"}, nil)
 	if result := w.run(t, pushed); result.Outcome != "processed" || len(result.Effects) != 1 {
 		t.Errorf("result %+v", result)
 	}

@@ -24,7 +24,7 @@ func (r *Runner) assert(ctx context.Context, c Call, p Policy) (Result, error) {
 	}
 	held, err := r.Ledger.Assert(ctx, ClaimOf(ctx, c, 0), ledger.Assertion{
 		Result: encoded, Compensates: c.Compensates, Also: attempt.also,
-		Note: fmt.Sprintf("done by hand, confirmed by %s: %s (reference %s)", c.ByHand.Who, c.ByHand.Why,
+		Note: fmt.Sprintf("done by hand, confirmed by %s: %s (reference %s)", c.ByHand.Actor, c.ByHand.Reason,
 			c.ByHand.Reference),
 	})
 	if errors.Is(err, ledger.ErrForeign) {

@@ -50,7 +50,7 @@ func (c Call) Check(mode string) error {
 
 // ByHand records who confirmed an effect, why, and where the proof is.
 type ByHand struct {
-	Who, Why string
+	Actor, Reason string
 	// Reference is the identifier in the outside system, e.g. the number of a journal entry.
 	Reference string
 }

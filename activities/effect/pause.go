@@ -69,7 +69,7 @@ func (g *Gate) pausedFor(d time.Duration) (paused time.Duration) {
 // process dies first, the runs detect the end of the pause by polling.
 func (r *Runner) resume(ctx context.Context, g *Gate, spans []pause.Span) {
 	for _, s := range spans {
-		if s.Name != g.sink || !s.Over || s.Told {
+		if s.Name != g.sink || !s.Over || s.Notified {
 			continue
 		}
 		if first, err := r.Pauses.Tell(ctx, s.ID); err == nil && first && r.Back != nil {

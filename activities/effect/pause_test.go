@@ -30,7 +30,7 @@ func TestPause_NothingGoesThrough_UntilItIsOver(t *testing.T) {
 	b.exec(`update breakers set probe_at = now() - interval '1 minute'`)
 	for _, w := range []*worker{one, other} {
 		w.reads()
-		if p, is := w.policy.Gate.Paused(); !is || p.Who != "ada" {
+		if p, is := w.policy.Gate.Paused(); !is || p.Actor != "ada" {
 			t.Fatalf("paused %t: %+v", is, p)
 		}
 		for _, key := range []string{"new", "a-0"} {

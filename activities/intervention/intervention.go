@@ -48,16 +48,16 @@ const byReset = enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 func read(event *historypb.HistoryEvent) (seen run.Intervention, ok bool) {
 	seen.At = event.GetEventTime().AsTime()
 	if a := event.GetWorkflowExecutionTerminatedEventAttributes(); a != nil {
-		seen.What, seen.Who, seen.Why = run.Terminated, a.GetIdentity(), a.GetReason()
+		seen.What, seen.Actor, seen.Reason = run.Terminated, a.GetIdentity(), a.GetReason()
 	} else if a := event.GetWorkflowExecutionCancelRequestedEventAttributes(); a != nil {
-		seen.What, seen.Who, seen.Why = run.Cancelled, a.GetIdentity(), a.GetCause()
+		seen.What, seen.Actor, seen.Reason = run.Cancelled, a.GetIdentity(), a.GetCause()
 	} else if a := event.GetWorkflowTaskFailedEventAttributes(); a.GetCause() == byReset {
-		seen.What, seen.Why = run.WasReset, a.GetFailure().GetMessage()
+		seen.What, seen.Reason = run.WasReset, a.GetFailure().GetMessage()
 		seen.RunID, seen.PreviousRunID = a.GetNewRunId(), a.GetBaseRunId()
 	} else {
 		return seen, false
 	}
-	seen.Who, seen.Why = storable(seen.Who, mostWho), storable(seen.Why, mostWhy)
+	seen.Actor, seen.Reason = storable(seen.Actor, mostWho), storable(seen.Reason, mostWhy)
 	return seen, true
 }
 

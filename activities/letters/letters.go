@@ -59,9 +59,9 @@ type Content struct {
 	// URL is the page on which the customer can view and pay the invoice.
 	URL                                        string
 	PeriodStart, PeriodEnd, EndsAt, OccurredAt time.Time
-	// Because is the reason why access ends: the subscription is "unpaid", "ended" or "paused"; the payment was
+	// Reason is the reason why access ends: the subscription is "unpaid", "ended" or "paused"; the payment was
 	// "refunded", "disputed" or "lost"; or a person has "held" the account.
-	Because string
+	Reason string
 	// Unpaid is the outcome of a trial without a payment method: "cancel", "pause", or "" if it continues.
 	Unpaid string
 	// DueAt is the due date of an invoice without an attempt to pay it. It is zero in other e-mails.
@@ -74,7 +74,7 @@ var sample = Content{
 	URL:         "https://invoice.stripe.com/i/1",
 	PeriodStart: time.Unix(1772323200, 0).UTC(), PeriodEnd: time.Unix(1775001600, 0).UTC(),
 	EndsAt: time.Unix(1775001600, 0).UTC(), OccurredAt: time.Unix(1772323260, 0).UTC(),
-	DueAt: time.Unix(1772323200, 0).UTC(), Unpaid: "cancel", Because: "ended",
+	DueAt: time.Unix(1772323200, 0).UTC(), Unpaid: "cancel", Reason: "ended",
 }
 
 // Set contains the templates of one language.
@@ -128,9 +128,9 @@ func load(dir, file string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	tried := []Content{sample, {}, {Unpaid: "pause", Because: "paused"}}
+	tried := []Content{sample, {}, {Unpaid: "pause", Reason: "paused"}}
 	for _, because := range []string{"unpaid", "refunded", "disputed", "lost", "held"} {
-		tried = append(tried, Content{Because: because})
+		tried = append(tried, Content{Reason: because})
 	}
 	for _, c := range tried {
 		if _, _, err = write(t, c); err != nil {
@@ -163,7 +163,7 @@ func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 	if !known {
 		return "", "", fmt.Errorf("unknown e-mail template %q", name)
 	}
-	for _, value := range []*string{&c.Account, &c.Number, &c.Plan, &c.Amount, &c.URL, &c.Because, &c.Unpaid} {
+	for _, value := range []*string{&c.Account, &c.Number, &c.Plan, &c.Amount, &c.URL, &c.Reason, &c.Unpaid} {
 		*value = Line(*value)
 	}
 	return write(t, c)

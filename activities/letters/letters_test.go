@@ -68,13 +68,13 @@ func TestWrite_BuiltIn_ByCase(t *testing.T) {
 			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day if you have not done so yet. Without one, your subscription ends with the trial.\nWith one, it continues, and you will be charged from then on.\n"}},
 		"a trial that is paused without a card": {letters.TrialEnding, func(c *letters.Content) { c.Unpaid = "pause" },
 			[2]string{"Your trial is about to end: add a payment method", "Your trial of the plan pro ends on 9 April 2026.\nAdd a payment method before that day if you have not done so yet. Without one, your subscription is paused at the end of\nthe trial, and you lose access. With one, it continues, and you will be charged from then on.\n"}},
-		"access ends with the grace": {letters.AccessEnding, func(c *letters.Content) { c.Because = "unpaid" },
+		"access ends with the grace": {letters.AccessEnding, func(c *letters.Content) { c.Reason = "unpaid" },
 			[2]string{"Your access ends on 9 April 2026", "We have not received the payment for your subscription to the plan pro.\nIf it is not paid by 9 April 2026, your workspace will be suspended on that day. No data is lost.\n"}},
-		"access ends with what was paid for": {letters.AccessEnding, func(c *letters.Content) { c.Because = "ended" },
+		"access ends with what was paid for": {letters.AccessEnding, func(c *letters.Content) { c.Reason = "ended" },
 			[2]string{"Your access ends on 9 April 2026", "Your subscription to the plan pro ended on 1 March 2026.\nYou have access until 9 April 2026, because you have paid until then.\n"}},
-		"the grace is over": {letters.AccessEnded, func(c *letters.Content) { c.Because = "unpaid" },
+		"the grace is over": {letters.AccessEnded, func(c *letters.Content) { c.Reason = "unpaid" },
 			[2]string{"Your access has ended", "We have not received the payment for your subscription to the plan pro. You will have access again once it is paid.\nYour workspace is suspended. No data is lost.\n"}},
-		"paused without a card": {letters.AccessEnded, func(c *letters.Content) { c.Because, c.Unpaid = "paused", "pause" },
+		"paused without a card": {letters.AccessEnded, func(c *letters.Content) { c.Reason, c.Unpaid = "paused", "pause" },
 			[2]string{"Your access has ended", "Your subscription to the plan pro is paused because it has no payment method. Add one to continue.\nYour workspace is suspended. No data is lost.\n"}},
 	} {
 		c := content

@@ -123,7 +123,7 @@ func TestDocs_Flows_AreFresh(t *testing.T) {
 		case events == "":
 			events = "all others"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, f.Does, events)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, f.Summary, events)
 	}
 	fresh(t, file, "<!-- flows -->\n", "<!-- /flows -->\n", b.String())
 	ignored := "| events | why no flow is for them |\n|---|---|\n"

@@ -126,7 +126,7 @@ func runScenario(a *command.App, cmd *cobra.Command, f sendFlags) error {
 		return err
 	}
 	stage.Began = func(l scenario.Laid) { tellPlay(a, story, l, cfg.Dev.Day) }
-	stage.Told = func(m scenario.Moment) { tellMoment(a, m) }
+	stage.OnStep = func(m scenario.Moment) { tellMoment(a, m) }
 	result, err := stage.Perform(cmd.Context(), story, f.Params, weather)
 	if err != nil {
 		return err
@@ -196,10 +196,10 @@ func tellMoment(a *command.App, m scenario.Moment) {
 	if m.Until != nil {
 		access += ", until " + output.Date(m.Until)
 	}
-	if m.Because != nil {
-		by := "of " + cmp.Or(m.Because.Type, m.Because.ID)
+	if m.Event != nil {
+		by := "of " + cmp.Or(m.Event.Type, m.Event.ID)
 		if m.Standing != "" {
-			by = m.Standing + " (" + cmp.Or(m.Because.Type, m.Because.ID) + ")"
+			by = m.Standing + " (" + cmp.Or(m.Event.Type, m.Event.ID) + ")"
 		}
 		access += ", because " + output.Clean(by)
 	}

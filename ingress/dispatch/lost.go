@@ -263,7 +263,7 @@ func (d *Dispatcher) terminated(ctx context.Context, o run.Open,
 // startAgain starts a run that Temporal no longer has again, with the same workflow ID.
 func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	in := runOf(o.Pending)
-	in.Replay = &workflows.ReplayInput{Who: "pawl", Why: "Temporal had forgotten the run"}
+	in.Replay = &workflows.ReplayInput{Actor: "pawl", Reason: "Temporal had forgotten the run"}
 	runID, _, err := d.execute(ctx, d.options(o.WorkflowID, in), in)
 	if err != nil {
 		return err
@@ -273,6 +273,6 @@ func (d *Dispatcher) startAgain(ctx context.Context, o run.Open) error {
 	d.metrics.start(ctx, o.Provider, "restarted")
 	return d.cfg.Runs.MarkStarted(ctx, run.Started{
 		ReceiptID: o.ReceiptID, WorkflowID: o.WorkflowID, RunID: runID, StartedAt: d.cfg.Now(),
-		Kind: run.Replay, RequestedBy: in.Replay.Who, Reason: in.Replay.Why,
+		Kind: run.Replay, RequestedBy: in.Replay.Actor, Reason: in.Replay.Reason,
 	})
 }

@@ -25,11 +25,12 @@ const requestMemo = "pawl-request"
 // that two processes start it at the same time.
 func (d *Dispatcher) startRerun(ctx context.Context, p receipt.Pending, in workflows.EventInput) (run.Started, error) {
 	ask := p.Rerun
-	in.Replay = &workflows.ReplayInput{Request: ask.Request, Who: ask.Who, Why: ask.Why, Previous: ask.Previous,
-		Release: ask.Release}
+	in.Replay = &workflows.ReplayInput{Request: ask.Request, Actor: ask.Actor, Reason: ask.Reason,
+		Previous: ask.Previous,
+		Release:  ask.Release}
 	started := run.Started{
 		ReceiptID: p.ReceiptID, WorkflowID: cmp.Or(p.WorkflowID, in.ID()), StartedAt: d.cfg.Now(),
-		Kind: run.Replay, RequestedBy: ask.Who, Reason: ask.Why, PreviousRunID: ask.Previous,
+		Kind: run.Replay, RequestedBy: ask.Actor, Reason: ask.Reason, PreviousRunID: ask.Previous,
 	}
 	latest, err := d.latest(ctx, started.WorkflowID)
 	if err != nil {

@@ -51,7 +51,7 @@ func Announce(ctx context.Context, tx pgx.Tx, of Scope, to Announcement, last fa
 	outbox.Write(b, of.Mode, last.ReceiptID, announced, []outbox.News{told})
 	if has < t.Version && to.Provision {
 		await(b, of.Mode, of.Account, of.Account,
-			fold.Due{At: row.Now.UTC(), Why: fold.DueRefold, Object: of.Account, Cause: fact.CauseOf(last)})
+			fold.Due{At: row.Now.UTC(), Kind: fold.DueRefold, Object: of.Account, Cause: fact.CauseOf(last)})
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("announce account %s (%s): %w", of.Account, of.Mode, err)

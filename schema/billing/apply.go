@@ -243,7 +243,7 @@ func (a *applying) fold(context.Context) error {
 		put(r)
 	}
 	if a.settles {
-		a.told = with.Untold(a.about[fold.KindPayment])
+		a.told = with.Unexplained(a.about[fold.KindPayment])
 	}
 	for _, f := range a.told {
 		a.known[f.Object] = []fact.Fact{f}

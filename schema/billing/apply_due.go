@@ -80,7 +80,7 @@ func (a *applyingDue) applyDue(ctx context.Context, account string) error {
 
 // take adds a scheduled action to the change if it still applies.
 func (a *applyingDue) take(ctx context.Context, d fold.Due) error {
-	switch d.Why {
+	switch d.Kind {
 	case fold.DueEnd, fold.DueGrace, fold.DueOneOff, fold.DueEnding:
 		return a.end(ctx, d)
 	case fold.DueDunning:
@@ -105,14 +105,14 @@ func (a *applyingDue) take(ctx context.Context, d fold.Due) error {
 // ended or the money of a later purchase was returned. No event of the provider reports these ends. The end of a
 // one-time purchase sends no e-mail.
 func (a *applyingDue) end(ctx context.Context, d fold.Due) error {
-	if d.Why != fold.DueEnding && d.At.After(a.last.At) {
+	if d.Kind != fold.DueEnding && d.At.After(a.last.At) {
 		a.last = fold.Lapse{At: d.At, Cause: d.Cause}
 	}
-	if d.Why == fold.DueOneOff {
+	if d.Kind == fold.DueOneOff {
 		return nil
 	}
 	s, err := known[fold.Subscription](ctx, a.tx, subscriptionSQL, a.subject.Mode, d.Object)
-	if err == nil && (s.Ended() || d.Why != fold.DueEnd || s.CutShort != "") {
+	if err == nil && (s.Ended() || d.Kind != fold.DueEnd || s.CutShort != "") {
 		d.Subscription = &s
 		a.change.Due = append(a.change.Due, d)
 	}

@@ -18,7 +18,7 @@ func (a *applying) schedule(b *pgx.Batch) {
 		// If a person assigns money to an account, the provider sends no event about the assignment. A scheduled run
 		// books the money.
 		await(b, a.subject.Mode, f.Object, f.Link.Account,
-			fold.Due{At: a.at, Why: fold.DueBook, Object: f.Object, Cause: fact.CauseOf(f)})
+			fold.Due{At: a.at, Kind: fold.DueBook, Object: f.Object, Cause: fact.CauseOf(f)})
 	}
 	before := fold.Related{Facts: a.known, Objects: a.before, Policy: a.policy}
 	now := fold.Related{Facts: a.known, Objects: a.now, Policy: a.policy}
@@ -52,9 +52,9 @@ func (a *applying) dueAlready(due []fold.Due) {
 	i, s := a.change.After.Invoice, a.change.After.Subscription
 	for _, d := range fold.DueBy(a.at, due) {
 		switch {
-		case d.Why == fold.DueDunning && i != nil && d.Object == i.ID:
+		case d.Kind == fold.DueDunning && i != nil && d.Object == i.ID:
 			d.Invoice = i
-		case d.Why == fold.DueEnding && s != nil && d.Object == s.ID && s.EndsAt.After(a.at):
+		case d.Kind == fold.DueEnding && s != nil && d.Object == s.ID && s.EndsAt.After(a.at):
 			d.Subscription = s
 		default:
 			continue
@@ -69,7 +69,7 @@ func (a *applying) replace(b *pgx.Batch, owner, account string, due []fold.Due, 
 	if some {
 		stays := []string{}
 		for _, d := range due {
-			stays = append(stays, fmt.Sprintf("%s %s %d", d.Object, d.Why, d.At.UnixMicro()))
+			stays = append(stays, fmt.Sprintf("%s %s %d", d.Object, d.Kind, d.At.UnixMicro()))
 		}
 		b.Queue(forgetDueSQL, a.subject.Mode, owner, stays)
 	}
@@ -82,7 +82,7 @@ func (a *applying) replace(b *pgx.Batch, owner, account string, due []fold.Due, 
 
 func await(b *pgx.Batch, mode, owner, account string, d fold.Due) {
 	c := d.Cause
-	b.Queue(awaitSQL, mode, owner, account, d.Object, d.Why, d.Step, d.At, c.Provider, c.ProviderAccount, c.EventID,
+	b.Queue(awaitSQL, mode, owner, account, d.Object, d.Kind, d.Step, d.At, c.Provider, c.ProviderAccount, c.EventID,
 		c.ReceiptID, c.At)
 }
 
@@ -109,7 +109,7 @@ func (a *applying) scheduleRelease(b *pgx.Batch, before fold.Target, after fold.
 		return
 	}
 	since := fold.Latest(last.At, orZero(row.OverAt))
-	due := []fold.Due{{At: since.Add(a.policy.Keep), Why: fold.DueKeep, Object: after.Account, Cause: last.Cause}}
+	due := []fold.Due{{At: since.Add(a.policy.Keep), Kind: fold.DueKeep, Object: after.Account, Cause: last.Cause}}
 	a.replace(b, after.Account, after.Account, due, true)
 	a.change.Due = append(a.change.Due, fold.DueBy(a.at, due)...)
 }
@@ -132,7 +132,7 @@ func (a *applying) scheduleAddOns(b *pgx.Batch, before fold.Target, after fold.A
 	} else if !a.policy.EffectsFrom.After(cause.At) {
 		for _, g := range after.Grants {
 			if addsAlone(g) {
-				due = append(due, fold.Due{At: a.at.Add(a.policy.Settle), Why: fold.DueAddOn, Object: g.Object,
+				due = append(due, fold.Due{At: a.at.Add(a.policy.Settle), Kind: fold.DueAddOn, Object: g.Object,
 					Cause: cause})
 			}
 		}
@@ -142,7 +142,7 @@ func (a *applying) scheduleAddOns(b *pgx.Batch, before fold.Target, after fold.A
 
 func scanDue(row pgx.CollectableRow) (fold.Due, error) {
 	var d fold.Due
-	err := row.Scan(&d.Object, &d.Why, &d.Step, &d.At, &d.Cause.Provider, &d.Cause.ProviderAccount, &d.Cause.EventID,
+	err := row.Scan(&d.Object, &d.Kind, &d.Step, &d.At, &d.Cause.Provider, &d.Cause.ProviderAccount, &d.Cause.EventID,
 		&d.Cause.ReceiptID, &d.Cause.At)
 	d.At, d.Cause.At = d.At.UTC(), d.Cause.At.UTC()
 	return d, err
@@ -166,5 +166,5 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::uuid, $12, $7)
 // charge reports: the action became due after the run had looked for such refunds. The next run books it.
 const takeDueSQL = `
 delete from due where account = $2 and mode = $1 and at <= $3 and not (why = 'book' and coalesce((
-    select state ? 'UntoldBy' from objects o where o.mode = $1 and o.id = due.object and o.kind = 'payment'), false))
+    select state ? 'UnexplainedBy' from objects o where o.mode = $1 and o.id = due.object and o.kind = 'payment'), false))
 returning object, why, step, at, provider, provider_account, event_id, receipt_id::text, occurred_at`

@@ -72,10 +72,10 @@ func (c *clock) comes(second int) (due []string) {
 // wordsOf describes the due actions with their event, and the access of the account after them.
 func wordsOf(change fold.Change) (due []string) {
 	for _, d := range change.Due {
-		if d.Why == fold.DueRenewal || d.Why == fold.DueAddOn { // these kinds have their own tests
+		if d.Kind == fold.DueRenewal || d.Kind == fold.DueAddOn { // these kinds have their own tests
 			continue
 		}
-		due = append(due, words(string(d.Why), d.Object, when(d.Step > 0, fmt.Sprint(d.Step)), "by", d.Cause.EventID))
+		due = append(due, words(string(d.Kind), d.Object, when(d.Step > 0, fmt.Sprint(d.Step)), "by", d.Cause.EventID))
 	}
 	return append(due, describeAccess(change.After.Access))
 }

@@ -179,7 +179,7 @@ func Correct(ctx context.Context, tx pgx.Tx, mode, object string, at time.Time) 
 			c.Tax, c.Currency, at)
 	}
 	b.Queue(closeTaskSQL, mode, TaskEntry, object, fold.TaskDone)
-	await(b, mode, object+" correction", list[0].Account, fold.Due{At: at, Why: fold.DueBook, Object: object,
+	await(b, mode, object+" correction", list[0].Account, fold.Due{At: at, Kind: fold.DueBook, Object: object,
 		Cause: cause})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("correct the entry of %s: %w", object, err)

@@ -17,10 +17,10 @@ type Link struct {
 	Mode      string `json:"mode"`
 	Connected string `json:"connected_account"`
 	Account   string `json:"account"`
-	// Since is when the link became active. Who activated it, for the reason Why.
-	Since time.Time `json:"linked_at"`
-	Who   string    `json:"actor"`
-	Why   string    `json:"reason"`
+	// Since is when the link became active. Actor activated it, with this reason.
+	Since  time.Time `json:"linked_at"`
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason"`
 }
 
 // WithLinks returns the policy with the active links added, for the modes in Linked. An entry in the policy takes

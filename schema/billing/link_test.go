@@ -20,7 +20,7 @@ func linksOf(t *testing.T, pool *pgxpool.Pool) (list []string) {
 		t.Fatal(err)
 	}
 	for _, l := range links {
-		list = append(list, fmt.Sprint(l.Mode, " ", l.Connected, " ", l.Account, " ", l.Who))
+		list = append(list, fmt.Sprint(l.Mode, " ", l.Connected, " ", l.Account, " ", l.Actor))
 		if time.Since(l.Since) > time.Minute {
 			t.Errorf("since %s", l.Since)
 		}

@@ -595,11 +595,11 @@ func TestStore_Unassigned(t *testing.T) {
 	deliver(t, pool, events([]fact.Fact{changed(basil(40, 0), func(f *fact.Fact) { f.Object, f.Payment.Charge = "ch_2", "ch_2" })}, false), at(100))
 	want("a payment, of which nothing tells whether it paid an invoice", billing.Unassigned{Payments: 1}, 0)
 	list, err := store.ListUnassigned(t.Context(), "", 0, 10)
-	if err != nil || len(list) != 1 || list[0].ID != "ch_2" || list[0].Account != "acme" || list[0].Customer != "cus_1" || list[0].Why() != "no event shows whether it has paid an invoice" {
+	if err != nil || len(list) != 1 || list[0].ID != "ch_2" || list[0].Account != "acme" || list[0].Customer != "cus_1" || list[0].Reason() != "no event shows whether it has paid an invoice" {
 		t.Fatalf("listed %+v, %v", list, err)
 	}
 	deliver(t, pool, events([]fact.Fact{changed(charge(60, 300), func(f *fact.Fact) { f.Object, f.Payment.Charge = "ch_3", "ch_3" })}, false), at(100))
-	if list, err := store.ListUnassigned(t.Context(), "live", 0, 10); err != nil || len(list) != 2 || list[1].ID != "ch_3" || list[1].Untold != 300 {
+	if list, err := store.ListUnassigned(t.Context(), "live", 0, 10); err != nil || len(list) != 2 || list[1].ID != "ch_3" || list[1].Unexplained != 300 {
 		t.Fatalf("listed %+v, %v; want the refund that only its charge reports", list, err)
 	}
 	deliver(t, pool, events([]fact.Fact{changed(refunded("re_3", 60, "succeeded", 300), func(f *fact.Fact) { f.Refund.Charge = "ch_3" })}, false), at(100))

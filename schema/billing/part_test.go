@@ -85,7 +85,7 @@ func onePartPerPayment(t *testing.T, first int64, facts []fact.Fact) {
 						change = change.Decided(by)
 					}
 				}
-				if i := change.After.Invoice; err == nil && i != nil && i.Untold > 0 {
+				if i := change.After.Invoice; err == nil && i != nil && i.Unexplained > 0 {
 					_, err = apply("untold", f, false)
 				}
 				if err != nil {

@@ -30,7 +30,7 @@ func (a *applyingDue) tellRefunds(ctx context.Context, account string) error {
 		if p := change.After.Payment; p != nil && p.Purchase == p.ID && p.SucceededBy != (fact.Cause{}) &&
 			!p.SucceededBy.At.Before(a.policy.EffectsFrom) {
 			// The refund changes when the action of its payment is due. Both are booked now.
-			both := fold.Due{At: a.at, Why: fold.DueBook, Object: p.ID, Cause: p.SucceededBy}
+			both := fold.Due{At: a.at, Kind: fold.DueBook, Object: p.ID, Cause: p.SucceededBy}
 			if err = a.book(ctx, both); err != nil {
 				break
 			}
@@ -38,7 +38,7 @@ func (a *applyingDue) tellRefunds(ctx context.Context, account string) error {
 		}
 		for _, r := range change.After.Refunds {
 			if r.Purchase != "" && !r.Unbilled {
-				a.change.Due = append(a.change.Due, fold.Due{At: r.SucceededAt, Why: fold.DueBook, Object: r.ID,
+				a.change.Due = append(a.change.Due, fold.Due{At: r.SucceededAt, Kind: fold.DueBook, Object: r.ID,
 					Cause: r.SucceededBy, Money: fold.State{Refunds: []fold.Refund{r}}})
 			}
 		}

@@ -23,11 +23,11 @@ type RulesVersion struct {
 	// ProposedBy is the process that last proposed the rules, and ProposedAt the time.
 	ProposedBy string    `json:"process"`
 	ProposedAt time.Time `json:"proposed_at"`
-	// Since is when the rules last became active. Who activated them, for the reason Why. It is null if they were never
+	// Since is when the rules last became active. Actor activated them, with this reason. It is null if they were never
 	// active.
-	Since *time.Time `json:"activated_at"`
-	Who   string     `json:"actor,omitempty"`
-	Why   string     `json:"reason,omitempty"`
+	Since  *time.Time `json:"activated_at"`
+	Actor  string     `json:"actor,omitempty"`
+	Reason string     `json:"reason,omitempty"`
 	// Active is set if these rules are active.
 	Active bool `json:"active"`
 }
@@ -205,7 +205,7 @@ const keepSQL = `insert into billing_rules (hash, body, proposed_by) values ($1,
 const activateSQL = `insert into billing_rules_changes (hash, who, why) values ($1, $2, $3)`
 
 const rulesVersionsSQL = `
-select m.hash, m.proposed_by, m.proposed_at, s.at as since, coalesce(s.who, '') as who, coalesce(s.why, '') as why,
+select m.hash, m.proposed_by, m.proposed_at, s.at as since, coalesce(s.who, '') as actor, coalesce(s.why, '') as reason,
        s.id is not null and s.id = (select max(id) from billing_rules_changes) as active
   from billing_rules m
   left join lateral (select * from billing_rules_changes s where s.hash = m.hash order by id desc limit 1) s on true

@@ -106,7 +106,7 @@ func TestApply_FileHasOtherRules_FoldsByActiveRules(t *testing.T) {
 	deliverWith(t, pool, old, now, facts[2])
 	plans("enterprise", "pro")
 	list, err := billing.RulesVersions(t.Context(), pool)
-	if err != nil || len(list) != 2 || !list[0].Active || list[0].Hash != newer.Hash() || list[0].Who != "ada" || list[1].Who != "a worker" {
+	if err != nil || len(list) != 2 || !list[0].Active || list[0].Hash != newer.Hash() || list[0].Actor != "ada" || list[1].Actor != "a worker" {
 		t.Errorf("versions %+v, %v", list, err)
 	}
 }

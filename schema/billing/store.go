@@ -123,7 +123,7 @@ func one[R any](ctx context.Context, db schema.Querier, what string, to pgx.RowT
 func scanGrant(row pgx.CollectableRow) (fold.Grant, error) {
 	var g fold.Grant
 	var until, ends *time.Time
-	err := row.Scan(&g.Object, &g.Plan, &g.Quantity, &g.AddOns, &until, &ends, &g.Because, &g.Ended)
+	err := row.Scan(&g.Object, &g.Plan, &g.Quantity, &g.AddOns, &until, &ends, &g.Event, &g.Ended)
 	g.Until, g.Ends, g.AddOns = orZero(until), orZero(ends), fact.Unique(g.AddOns)
 	return g, err
 }

@@ -35,8 +35,8 @@ type Money struct {
 	Customer string `json:"customer,omitempty"`
 	Amount   int64  `json:"amount"`
 	Currency string `json:"currency"`
-	// Untold is the part of the charge's refunded amount that no known refund explains.
-	Untold int64 `json:"unexplained,omitempty"`
+	// Unexplained is the part of the charge's refunded amount that no known refund explains.
+	Unexplained int64 `json:"unexplained,omitempty"`
 	// Session is the ID of the checkout session, if the object is one or was paid in one.
 	Session string `json:"session,omitempty"`
 	// Since is the time of the last fact about the object.
@@ -45,10 +45,10 @@ type Money struct {
 	Unassigned bool `json:"unassigned"`
 }
 
-// Why returns the reason why the money is not booked.
-func (m Money) Why() string {
+// Reason returns the reason why the money is not booked.
+func (m Money) Reason() string {
 	switch {
-	case m.Untold > 0:
+	case m.Unexplained > 0:
 		return "its charge was refunded, and no event reports this refund"
 	case m.Kind == string(fold.KindPayment) && m.Customer != "":
 		return "no event shows whether it has paid an invoice"
@@ -115,7 +115,7 @@ const moneyMoved = `(kind = 'payment' and state ->> 'Status' = 'succeeded'
 // notBooked selects objects that are not booked, because their account or their purchase is unknown. The purchase of a
 // credit note is its invoice. It also selects a booked payment with a refund that is not booked.
 const (
-	unplaced  = `kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold')`
+	unplaced  = `kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Unexplained')`
 	notBooked = `(account = '' or ` + unplaced + `) and not state ? 'NotOurs' and ` + moneyMoved
 )
 
@@ -133,7 +133,7 @@ const unassignedSQL = unassigned + `
 select count(*) filter (where kind = 'payment'), count(*) filter (where kind = 'refund'), count(*) filter (where kind = 'dispute'),
        count(*) filter (where kind = 'credit_note'), count(*) filter (where kind = 'checkout') from unassigned`
 
-const moneyColumns = `mode, kind, id, account, payment, customer, (state ->> 'Amount')::bigint, coalesce(state ->> 'Currency', ''), coalesce((state ->> 'Untold')::bigint, 0),
+const moneyColumns = `mode, kind, id, account, payment, customer, (state ->> 'Amount')::bigint, coalesce(state ->> 'Currency', ''), coalesce((state ->> 'Unexplained')::bigint, 0),
        case when kind = 'checkout' then id when kind = 'credit_note' or invoice <> '' or state ->> 'Purchase' in (id, payment) then '' else coalesce(state ->> 'Purchase', '') end, updated_at`
 
 const listUnassignedSQL = unassigned + `

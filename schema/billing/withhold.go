@@ -46,7 +46,7 @@ func (a *applying) withholdNews(told []outbox.News) error {
 // a person requested it. An action without a due time was requested by a person: money was assigned to an account, or
 // an entry was corrected.
 func (a *applyingDue) hasEffects(d fold.Due) bool {
-	switch d.Why {
+	switch d.Kind {
 	case fold.DueHold, fold.DueRefold, fold.DueChanged:
 		return true
 	}
@@ -65,8 +65,8 @@ func (a *applyingDue) withholdDue(b *pgx.Batch, account string, taken []fold.Due
 			return err
 		}
 		withheld.Write(b, a.subject.Mode, d.Cause.ReceiptID, []withheld.Record{{
-			Key:  fmt.Sprintf("due:%s:%s:%s:%d", a.subject.Mode, d.Object, d.Why, d.At.UnixMicro()),
-			Kind: dueKind + string(d.Why), Account: account, Detail: detail,
+			Key:  fmt.Sprintf("due:%s:%s:%s:%d", a.subject.Mode, d.Object, d.Kind, d.At.UnixMicro()),
+			Kind: dueKind + string(d.Kind), Account: account, Detail: detail,
 		}})
 	}
 	return nil
@@ -110,7 +110,7 @@ func Release(ctx context.Context, tx pgx.Tx, mode, receiptID string) error {
 			}
 			d.At = time.Now().UTC()
 			await(b, mode, d.Object, d.Account, d.Due)
-			await(b, mode, d.Account, d.Account, fold.Due{At: d.At, Why: fold.DueRefold, Object: d.Account,
+			await(b, mode, d.Account, d.Account, fold.Due{At: d.At, Kind: fold.DueRefold, Object: d.Account,
 				Cause: d.Cause})
 		case r.Kind == withheld.Event:
 			var n withheldNews
@@ -197,7 +197,7 @@ func followRegrant(a *applying, b *pgx.Batch) {
 	account, cause := a.change.After.Access.Account, fact.CauseOf(f)
 	if a.change.Before.Access.Target.Version != a.change.After.Access.Target.Version {
 		await(b, a.subject.Mode, account, account,
-			fold.Due{At: a.at, Why: fold.DueRefold, Object: account, Cause: cause})
+			fold.Due{At: a.at, Kind: fold.DueRefold, Object: account, Cause: cause})
 	}
 	for _, o := range a.touched() {
 		s, is := o.(*fold.Subscription)
@@ -207,7 +207,7 @@ func followRegrant(a *applying, b *pgx.Batch) {
 		was, known := a.before[fold.KeyOf(o)].(*fold.Subscription)
 		if known && was.Granting() && s.Granting() && s.ChangedFrom(was) && s.Given().Plan != "" {
 			await(b, a.subject.Mode, s.ID+" letters", account,
-				fold.Due{At: a.at, Why: fold.DueChanged, Object: s.ID, Cause: cause})
+				fold.Due{At: a.at, Kind: fold.DueChanged, Object: s.ID, Cause: cause})
 		}
 	}
 }

@@ -158,7 +158,7 @@ func (a *applying) writeGrants(b *pgx.Batch) {
 		for _, g := range grants {
 			if ref.Account != "" && !has[g.Object] {
 				b.Queue(giveSQL, mode, g.Object, ref.Account, g.Plan, g.Quantity, texts(g.AddOns), orNull(g.Until),
-					orNull(g.Ends), g.Because, g.Ended)
+					orNull(g.Ends), g.Event, g.Ended)
 			}
 		}
 	}
@@ -193,9 +193,9 @@ func (a *applying) writeAccounts(b *pgx.Batch, last fold.Lapse, cause fact.Cause
 		case after.Target.Version == before.Version:
 			continue
 		case a.how == repairing:
-			due.Why = fold.DueRefold
+			due.Kind = fold.DueRefold
 		case after.Account == a.holds:
-			due.Why = fold.DueHold
+			due.Kind = fold.DueHold
 		default:
 			continue
 		}

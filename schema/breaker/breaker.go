@@ -60,8 +60,8 @@ func latest(list []string, name string) []string {
 	return list[max(len(list)-mostNamed, 0):]
 }
 
-// Why describes the failure to an operator: the reason, the response of the sink, and the events.
-func (f Failures) Why() string {
+// Explanation describes the failure to an operator: the reason, the response of the sink, and the events.
+func (f Failures) Explanation() string {
 	why := f.Reason
 	if f.Said != "" {
 		why += fmt.Sprintf(" (%q)", f.Said)

@@ -47,8 +47,8 @@ func (k Kind) Lasts() bool { return k.Urgent() && k != Version }
 
 // Finding is a problem with an endpoint, with the time when it was first found.
 type Finding struct {
-	Kind Kind   `json:"kind"`
-	Says string `json:"message"`
+	Kind    Kind   `json:"kind"`
+	Message string `json:"message"`
 	// About is the subject of a problem that is notified only once, such as the API version. It is "" for other kinds.
 	About string    `json:"about,omitempty"`
 	Since time.Time `json:"found_at"`
@@ -65,11 +65,11 @@ type Endpoint struct {
 	Findings           []Finding
 }
 
-// Says describes all findings in one line.
-func (e Endpoint) Says() string {
+// Message describes all findings in one line.
+func (e Endpoint) Message() string {
 	var says []string
 	for _, f := range e.Findings {
-		says = append(says, f.Says)
+		says = append(says, f.Message)
 	}
 	return strings.Join(says, "; ")
 }

@@ -22,7 +22,7 @@ func TestKeep_SinceAndWindow(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	off, unsent := endpoint.Finding{Kind: endpoint.Off, Says: "off"}, endpoint.Finding{Kind: endpoint.Unsent, Says: "a"}
+	off, unsent := endpoint.Finding{Kind: endpoint.Off, Message: "off"}, endpoint.Finding{Kind: endpoint.Unsent, Message: "a"}
 	for i, look := range []struct {
 		found []endpoint.Finding
 		fresh int

@@ -54,13 +54,13 @@ type Job struct {
 	Reference string `json:"reference,omitempty"`
 	// Filter is the filter that selected the items. The keys are the names of the command's flags.
 	Filter map[string]string `json:"filter"`
-	Who    string            `json:"actor"`
+	Actor  string            `json:"actor"`
 	// Issuer and Subject identify the person who created the job. They are "" for the command line.
 	Issuer  string `json:"issuer,omitempty"`
 	Subject string `json:"subject,omitempty"`
-	// AskedBy is the person who requested the job, if it required a second person. Who is then the second person.
+	// AskedBy is the person who requested the job, if it required a second person. Actor is then the second person.
 	AskedBy string `json:"requested_by,omitempty"`
-	Why     string `json:"reason"`
+	Reason  string `json:"reason"`
 	// Rate is the maximum number of items that are started per second.
 	Rate float64 `json:"rate"`
 	// Money is the sum of the known amounts, in minor units by currency.
@@ -93,8 +93,8 @@ func (j *Job) Noun() string {
 	return "event"
 }
 
-// Says describes the job in one line.
-func (j *Job) Says() string {
+// Message describes the job in one line.
+func (j *Job) Message() string {
 	return fmt.Sprintf("%s of %d %ss at %g a second", j.Action, j.Items, j.Noun(), j.Rate)
 }
 
@@ -139,7 +139,7 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns the store of a migrated database.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-const columns = `id, action, effect, reference, filter, who, issuer, subject, asked_by, why, rate, money, state, state_note, items, done, refused, failed, created_at, changed_at, finished_at`
+const columns = `id, action, effect, reference, filter, who as actor, issuer, subject, asked_by, why as reason, rate, money, state, state_note, items, done, refused, failed, created_at, changed_at, finished_at`
 
 const makeSQL = `
 insert into jobs (id, action, effect, reference, filter, who, issuer, subject, asked_by, why, rate, money, state, items)
@@ -152,7 +152,7 @@ var ErrTaken = errors.New("another job has this ID")
 // MakeIn creates a running job with items in the caller's transaction. It returns [ErrTaken] if the ID is in use.
 func MakeIn(ctx context.Context, tx pgx.Tx, j Job, items []Item) error {
 	made, err := schema.Changes(ctx, tx, "make job "+j.ID, makeSQL, j.ID, j.Action, j.Effect, j.Reference, j.Filter,
-		j.Who, j.Issuer, j.Subject, j.AskedBy, j.Why, j.Rate, j.Money, len(items))
+		j.Actor, j.Issuer, j.Subject, j.AskedBy, j.Reason, j.Rate, j.Money, len(items))
 	switch {
 	case err != nil:
 		return err

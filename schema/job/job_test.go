@@ -36,7 +36,7 @@ func setup(t *testing.T) rig {
 }
 
 func retry(id string) job.Job {
-	return job.Job{ID: id, Action: "retry", Filter: map[string]string{"status": "dead"}, Who: "ada", Why: "finance is back", Rate: 5, Money: map[string]int64{"usd": 100}}
+	return job.Job{ID: id, Action: "retry", Filter: map[string]string{"status": "dead"}, Actor: "ada", Reason: "finance is back", Rate: 5, Money: map[string]int64{"usd": 100}}
 }
 
 func items(n int) []job.Item {

@@ -633,7 +633,7 @@ create index objects_payment on objects (payment, mode) where payment <> '';
 create index objects_invoice on objects (invoice, mode) where invoice <> '';
 create index objects_subscription on objects (subscription, kind, mode) where subscription <> '';
 create index objects_charge on objects ((state ->> 'Charge')) where kind = 'payment' and state ->> 'Charge' <> '';
-create index objects_unplaced on objects (updated_at) where kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Untold');
+create index objects_unplaced on objects (updated_at) where kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Unexplained');
 create index objects_customer on objects (customer, mode) where customer <> '';
 
 create view payments as

@@ -70,7 +70,7 @@ type Notice struct {
 	// Seen is when a pass last found the condition.
 	Seen time.Time `json:"seen_at"`
 	// The time of the last notification. It is nil if quiet hours postpone it.
-	Told *time.Time `json:"notified_at"`
+	Notified *time.Time `json:"notified_at"`
 	// toldSeverity and toldCount are the severity and the count in the last notification.
 	toldSeverity Severity
 	toldCount    int
@@ -91,12 +91,12 @@ const (
 // due reports whether a notification about the condition is due.
 func (n Notice) due(now time.Time) bool {
 	switch {
-	case n.Told == nil:
+	case n.Notified == nil:
 		return true
 	case n.Severity == Page && n.toldSeverity != Page, n.Count >= much*n.toldCount:
 		return true
 	}
-	return !n.Once && now.Sub(*n.Told) >= again
+	return !n.Once && now.Sub(*n.Notified) >= again
 }
 
 // Message is one notification to one sink.
@@ -194,20 +194,20 @@ func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 		}
 		n.Condition, n.Seen = c, now
 		if (c.Severity == Page || !p.Quiet) && n.due(now) {
-			n.Told, n.toldCount = &now, max(c.Count, 1)
+			n.Notified, n.toldCount = &now, max(c.Count, 1)
 			if n.toldSeverity != Page { // sinks that get only pages also get the end of a page
 				n.toldSeverity = c.Severity
 			}
 			p.send(b, Message{Key: key(n), At: now, Condition: c})
 		}
-		b.Queue(keepSQL, c.Name, n.stored(), c.Since, n.Seen, n.Told, n.toldSeverity, n.toldCount)
+		b.Queue(keepSQL, c.Name, n.stored(), c.Since, n.Seen, n.Notified, n.toldSeverity, n.toldCount)
 	}
 	for _, n := range known {
 		lasts := slices.ContainsFunc(p.Found, func(c Condition) bool { return c.Name == n.Name })
 		if lasts || slices.Contains(p.Unread, n.Kind()) || now.Sub(n.Seen) < p.Quiescence {
 			continue
 		}
-		if told := n.Told != nil && !n.Once; told && p.Quiet && n.toldSeverity != Page {
+		if told := n.Notified != nil && !n.Once; told && p.Quiet && n.toldSeverity != Page {
 			continue
 		} else if told {
 			over := n.Seen
@@ -219,7 +219,9 @@ func (p Pass) compare(b *pgx.Batch, known []Notice, now time.Time) {
 }
 
 // key identifies one notification by the condition and the time.
-func key(n Notice) string { return "notice:" + n.Name + ":" + n.Told.UTC().Format(time.RFC3339Nano) }
+func key(n Notice) string {
+	return "notice:" + n.Name + ":" + n.Notified.UTC().Format(time.RFC3339Nano)
+}
 
 // send queues the message m for each sink.
 func (p Pass) send(b *pgx.Batch, m Message) {
@@ -247,7 +249,7 @@ func read(ctx context.Context, db interface {
 			Condition
 			Once bool `json:"once"`
 		}
-		err = row.Scan(&kept, &n.Seen, &n.Told, &n.toldSeverity, &n.toldCount)
+		err = row.Scan(&kept, &n.Seen, &n.Notified, &n.toldSeverity, &n.toldCount)
 		n.Condition, n.Once = kept.Condition, kept.Once
 		return n, err
 	})

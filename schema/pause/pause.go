@@ -30,15 +30,15 @@ type Pause struct {
 	// appended.
 	Name  string
 	Since time.Time
-	// Who is the person who paused the sink or the source, and Why is the reason.
-	Who, Why string
+	// Actor is the person who paused the sink or the source, and Reason is the reason.
+	Actor, Reason string
 }
 
 // Words describes the pause (person, time, reason) as words that follow the name. They are short enough for the summary
 // of a Temporal timer.
 func (p Pause) Words() string {
-	return fmt.Sprintf("is paused since %s by %s: %s", p.Since.UTC().Format(time.RFC3339), cut(p.Who, 40),
-		cut(p.Why, 140))
+	return fmt.Sprintf("is paused since %s by %s: %s", p.Since.UTC().Format(time.RFC3339), cut(p.Actor, 40),
+		cut(p.Reason, 140))
 }
 
 // cut returns the text as one line of at most most bytes.
@@ -62,7 +62,7 @@ type Span struct {
 	Ago, EndedAgo time.Duration
 	Over          bool
 	// The field is set after a process has begun to wake the effects that waited for the sink.
-	Told bool
+	Notified bool
 }
 
 // Store stores the pauses in Postgres.
@@ -71,7 +71,7 @@ type Store struct{ db schema.DB }
 // New returns the store of a migrated database.
 func New(db schema.DB) *Store { return &Store{db} }
 
-const nowSQL = `select kind, name, since, who, why from pauses where until is null order by kind, name`
+const nowSQL = `select kind, name, since, who as actor, why as reason from pauses where until is null order by kind, name`
 
 // Now returns the current pauses.
 func Now(ctx context.Context, db schema.Querier) ([]Pause, error) {
@@ -81,7 +81,7 @@ func Now(ctx context.Context, db schema.Querier) ([]Pause, error) {
 // ofSinksSQL omits old pauses: a pause that ended before any current effect could have started its retries does not
 // matter.
 const ofSinksSQL = `
-select id, kind, name, since, who, why, now() - since as ago, coalesce(now() - until, interval '0') as ended_ago, until is not null as over, told
+select id, kind, name, since, who as actor, why as reason, now() - since as ago, coalesce(now() - until, interval '0') as ended_ago, until is not null as over, told as notified
   from pauses where kind = 'sink' and (until is null or until > now() - interval '30 days') order by id`
 
 // OfSinks returns the current pauses of sinks, and the pauses that ended within 30 days.
@@ -94,7 +94,8 @@ insert into pauses (kind, name, who, why) values ($1, $2, $3, $4) on conflict (k
 
 // Begin begins a pause. It returns false and changes nothing if the sink or source is already paused.
 func (s *Store) Begin(ctx context.Context, p Pause) (begun bool, err error) {
-	return schema.Changes(ctx, s.db, fmt.Sprintf("pause %s %s", p.Kind, p.Name), beginSQL, p.Kind, p.Name, p.Who, p.Why)
+	return schema.Changes(ctx, s.db, fmt.Sprintf("pause %s %s", p.Kind, p.Name), beginSQL, p.Kind, p.Name, p.Actor,
+		p.Reason)
 }
 
 const endSQL = `update pauses set until = now() where kind = $1 and name = $2 and until is null`

@@ -25,7 +25,7 @@ func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 	s := pause.New(db)
 	begin := func(who string) bool {
 		t.Helper()
-		begun, err := s.Begin(ctx, pause.Pause{Kind: pause.Sink, Name: "finance", Who: who, Why: "the books are closed"})
+		begun, err := s.Begin(ctx, pause.Pause{Kind: pause.Sink, Name: "finance", Actor: who, Reason: "the books are closed"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 	if err != nil || len(now) != 1 {
 		t.Fatalf("%+v, %v", now, err)
 	}
-	if p, is := pause.Find(now, pause.Sink, "finance"); !is || p.Who != "ada" || p.Why != "the books are closed" || time.Since(p.Since) > time.Minute {
+	if p, is := pause.Find(now, pause.Sink, "finance"); !is || p.Actor != "ada" || p.Reason != "the books are closed" || time.Since(p.Since) > time.Minute {
 		t.Errorf("paused as %+v", p)
 	}
 	if _, is := pause.Find(now, pause.Source, "finance"); is {
@@ -51,7 +51,7 @@ func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 	}
 	begin("eve")
 	spans, err := s.OfSinks(ctx)
-	if err != nil || len(spans) != 2 || !spans[0].Over || spans[1].Over || spans[0].EndedAgo > spans[0].Ago || spans[1].Who != "eve" {
+	if err != nil || len(spans) != 2 || !spans[0].Over || spans[1].Over || spans[0].EndedAgo > spans[0].Ago || spans[1].Actor != "eve" {
 		t.Fatalf("%+v, %v", spans, err)
 	}
 	for i, want := range []bool{true, false} {
@@ -67,11 +67,11 @@ func TestStore_BeginsOnce_EndsOnce(t *testing.T) {
 // The text is used in a timer's summary, which Temporal limits to 400 bytes.
 func TestWords_Bounded(t *testing.T) {
 	t.Parallel()
-	p := pause.Pause{Since: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC), Who: "ada", Why: "the books\nare closed"}
+	p := pause.Pause{Since: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC), Actor: "ada", Reason: "the books\nare closed"}
 	if got := p.Words(); got != "is paused since 2026-11-22T08:00:00Z by ada: the books are closed" {
 		t.Errorf("words %q", got)
 	}
-	p.Who, p.Why = strings.Repeat("ä", 100), strings.Repeat("日", 200)
+	p.Actor, p.Reason = strings.Repeat("ä", 100), strings.Repeat("日", 200)
 	if got := p.Words(); len(got) > 240 || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}

@@ -25,12 +25,12 @@ type Decision struct {
 	// named like the flags of the command.
 	Target string            `json:"target"`
 	Args   map[string]string `json:"args"`
-	// AskedBy is the name of the first person, and Why the reason that this person gave. AskedIssuer and AskedSubject
-	// identify the person.
+	// AskedBy is the name of the first person, and Reason the reason that this person gave. AskedIssuer and
+	// AskedSubject identify the person.
 	AskedBy      string `json:"requested_by"`
 	AskedIssuer  string `json:"requested_issuer"`
 	AskedSubject string `json:"requested_subject"`
-	Why          string `json:"reason"`
+	Reason       string `json:"reason"`
 	// Money is the amount of the target, in minor units by currency.
 	Money map[string]int64 `json:"money"`
 	// Chosen is the list of items of a job, encoded by the code that creates the job. Only [GetWhole] reads it.
@@ -42,12 +42,12 @@ type Decision struct {
 	Until time.Time `json:"expires_at"`
 }
 
-// Does returns the verb for display. For a job, it is the verb that the job applies to its items.
-func (d Decision) Does() string { return cmp.Or(d.Args["verb"], d.Verb) }
+// Action returns the verb for display. For a job, it is the verb that the job applies to its items.
+func (d Decision) Action() string { return cmp.Or(d.Args["verb"], d.Verb) }
 
 const (
 	fields = `
-select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, target, args, asked_by, asked_issuer, asked_subject, why, money, state,
+select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, target, args, asked_by, asked_issuer, asked_subject, why as reason, money, state,
        asked_at, until, `
 	// waiting omits expired rows.
 	waiting = `
@@ -83,7 +83,7 @@ func Ask(ctx context.Context, db schema.DB, d Decision, lasts time.Duration, rep
 		return false, err
 	}
 	return schema.Changes(ctx, db, doing, askSQL, d.ID, d.Subject, d.Receipt, d.EventAt, d.Verb, d.Target, d.Args,
-		d.AskedBy, d.AskedIssuer, d.AskedSubject, d.Why, d.Money, d.Chosen, d.State, lasts)
+		d.AskedBy, d.AskedIssuer, d.AskedSubject, d.Reason, d.Money, d.Chosen, d.State, lasts)
 }
 
 // Get returns the waiting decision with an ID, or [schema.ErrNotFound].

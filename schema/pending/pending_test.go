@@ -24,7 +24,7 @@ func TestAsk_OneOfAVerbAboutASubject(t *testing.T) {
 	ask := func(id, verb, who string, lasts time.Duration, replaces string, want bool) {
 		t.Helper()
 		d := pending.Decision{AskedIssuer: "local", AskedSubject: who, Chosen: []byte(`{"events": []}`),
-			ID: id, Subject: "r-1", Verb: verb, Target: "evt_1", Args: map[string]string{"effect": "x"}, AskedBy: who, Why: "seen",
+			ID: id, Subject: "r-1", Verb: verb, Target: "evt_1", Args: map[string]string{"effect": "x"}, AskedBy: who, Reason: "seen",
 			Money: map[string]int64{"eur": 5}, State: make([]byte, 32)}
 		if asked, err := pending.Ask(t.Context(), db, d, lasts, replaces); err != nil || asked != want {
 			t.Fatalf("%s: asked %t, %v", id, asked, err)

@@ -10,10 +10,10 @@ import (
 
 // Rerun is a person's request to replay a receipt. It is stored until the run has been started.
 type Rerun struct {
-	// Request is the ID of the request, Who the person, and Why the reason that the person gave.
+	// Request is the ID of the request, Actor the person, and Reason the reason that the person gave.
 	Request string `json:"request"`
-	Who     string `json:"who"`
-	Why     string `json:"why"`
+	Actor   string `json:"actor"`
+	Reason  string `json:"reason"`
 	// Previous is the ID of the previous run, or "" if unknown.
 	Previous string `json:"previous,omitempty"`
 	// Ends is set if the previous run is open but no worker can continue it. The start of the new run then terminates

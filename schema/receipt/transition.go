@@ -59,8 +59,8 @@ type Waits struct {
 
 // Left is the reason why a run ignores its event, as a code and words.
 type Left struct {
-	Code string `json:"code"`
-	Why  string `json:"why"`
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
 }
 
 // Keys returns the keys of the open effects, never nil.

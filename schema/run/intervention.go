@@ -29,18 +29,18 @@ type Intervention struct {
 	PreviousRunID string
 	What          Deed
 	At            time.Time
-	// Who is the identity that Temporal recorded, and Why the reason. Each is "" if Temporal recorded none.
-	Who, Why string
+	// Actor is the identity that Temporal recorded, and Reason the reason. Each is "" if Temporal recorded none.
+	Actor, Reason string
 }
 
 // String describes the action, the person and the reason.
 func (i Intervention) String() string {
 	words := string(i.What) + " in Temporal"
-	if i.Who != "" {
-		words += " by " + i.Who
+	if i.Actor != "" {
+		words += " by " + i.Actor
 	}
-	if i.Why != "" {
-		words += " (" + i.Why + ")"
+	if i.Reason != "" {
+		words += " (" + i.Reason + ")"
 	}
 	return words
 }
@@ -68,5 +68,5 @@ func (s *Store) Intervened(ctx context.Context, i Intervention) error {
 		return err
 	}
 	return schema.Exec(ctx, s.db, fmt.Sprintf("record that run %s was %s", i.RunID, i.What), intervenedSQL,
-		[16]byte(id), i.WorkflowID, i.RunID, string(i.What), i.At, i.Who, i.Why, i.PreviousRunID)
+		[16]byte(id), i.WorkflowID, i.RunID, string(i.What), i.At, i.Actor, i.Reason, i.PreviousRunID)
 }

@@ -20,7 +20,7 @@ func TestAskRerun_LateMarkOfTheRunBefore_WishStands(t *testing.T) {
 	if _, err := s.MarkFinished(t.Context(), run.Finished{Ref: s.get(t, id).Ref(), WorkflowID: "stripe:evt_1", RunID: "run-1", StartedAt: first.StartedAt, Outcome: "processed", Status: receipt.Processed}); err != nil {
 		t.Fatal(err)
 	}
-	wish := receipt.Rerun{Request: "r1", Who: "ada", Why: "again", Previous: "run-1"}
+	wish := receipt.Rerun{Request: "r1", Actor: "ada", Reason: "again", Previous: "run-1"}
 	if err := receipt.AskRerun(t.Context(), pool, id, "stripe:evt_1", receipt.Processed, "", wish); err != nil {
 		t.Fatal(err)
 	}

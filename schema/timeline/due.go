@@ -10,8 +10,8 @@ import (
 // Due is a scheduled action that an event has caused.
 type Due struct {
 	At time.Time `json:"due_at"`
-	// Why is the kind of the action, see billing.Why.
-	Why    string `json:"kind"`
+	// Kind is the kind of the action, see fold.DueKind.
+	Kind   string `json:"kind"`
 	Object string `json:"object"`
 }
 
@@ -30,13 +30,13 @@ func (d Due) String() string {
 		"hold":    "updates the workspace after a hold began or ended",
 		"refold":  "updates the workspace after a recomputation",
 		"changed": "sends the e-mail about the changed access",
-	}[d.Why] + " (" + d.Object + ")"
+	}[d.Kind] + " (" + d.Object + ")"
 }
 
 // dueSQL selects by account, because an account has few rows. The rows of an event without an account have the account
 // "".
 const dueSQL = `
-select at, why, object from due where account = $1 and mode = $2 and receipt_id = $3::uuid order by at, object limit 20`
+select at, why as kind, object from due where account = $1 and mode = $2 and receipt_id = $3::uuid order by at, object limit 20`
 
 // DueOf returns the scheduled actions that the event of a receipt has caused, the next one first.
 func DueOf(ctx context.Context, db schema.Querier, r Receipt) ([]Due, error) {

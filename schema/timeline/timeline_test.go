@@ -400,7 +400,7 @@ func TestDue_String_EveryStepOfTheClock(t *testing.T) {
 		t.Fatalf("no step in %s", check)
 	}
 	for _, step := range steps {
-		if said := (timeline.Due{Why: step[1], Object: "sub_1"}).String(); strings.HasPrefix(said, " ") {
+		if said := (timeline.Due{Kind: step[1], Object: "sub_1"}).String(); strings.HasPrefix(said, " ") {
 			t.Errorf("step %s has no words: %q", step[1], said)
 		}
 	}

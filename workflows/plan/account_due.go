@@ -15,8 +15,8 @@ import (
 func AccountDue(c fold.Change, _ activities.Planning) Plan {
 	p := Plan{notByEvent: true}
 	follows := slices.ContainsFunc(c.Due, func(d fold.Due) bool {
-		return d.Why == fold.DueHold || d.Why == fold.DueRefold ||
-			d.Why == fold.DueBook && d.Money.Checkout != nil
+		return d.Kind == fold.DueHold || d.Kind == fold.DueRefold ||
+			d.Kind == fold.DueBook && d.Money.Checkout != nil
 	})
 	if c.After.Access.Target.Version == c.Before.Access.Target.Version && !follows {
 		return p
@@ -37,7 +37,7 @@ func dueSteps(c fold.Change, notified string) []*Step {
 			Provider: d.Cause.Provider, ProviderAccount: d.Cause.ProviderAccount, Mode: c.Subject.Mode,
 			EventID: d.Cause.EventID, ReceiptID: d.Cause.ReceiptID, OccurredAt: d.At,
 		}
-		switch d.Why {
+		switch d.Kind {
 		case fold.DueDunning:
 			switch {
 			case d.Object == notified:

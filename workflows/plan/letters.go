@@ -78,7 +78,7 @@ func endingSteps(c fold.Change, subject fact.Subject, s *fold.Subscription, beca
 		return nil
 	}
 	letter := subscriptionLetter("access-ending", subject, *s)
-	letter.EndsAt, letter.OccurredAt, letter.Because = s.EndsAt, subject.OccurredAt, because
+	letter.EndsAt, letter.OccurredAt, letter.Reason = s.EndsAt, subject.OccurredAt, because
 	letter.Notice = &activities.Notice{While: activities.WhileAccessEnds, Subscription: s.ID, Until: s.EndsAt,
 		Since: subject.OccurredAt}
 	return []*Step{AccessEndingNotice.Step(Object(subject, s.ID)+":"+strconv.FormatInt(s.EndsAt.Unix(), 10), letter)}
@@ -126,7 +126,7 @@ func accessEnded(c fold.Change, subject fact.Subject, letter activities.Letter,
 	of := Object(subject, access.Account+":v")
 	notice := activities.Notice{While: activities.WhileWithoutAccess, Subscription: subscription,
 		Since: subject.OccurredAt, Series: []string{AccessEndedNotice.Key(of)}}
-	letter.OccurredAt, letter.Because, letter.Notice = subject.OccurredAt, because, &notice
+	letter.OccurredAt, letter.Reason, letter.Notice = subject.OccurredAt, because, &notice
 	return []*Step{AccessEndedNotice.Step(of+strconv.FormatInt(access.Target.Version, 10), letter)}
 }
 

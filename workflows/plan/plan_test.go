@@ -108,7 +108,7 @@ func addOnAlone(c *fold.Change) {
 func periodOver(change func(*fold.Subscription)) fold.Due {
 	s := *planned().After.Subscription
 	change(&s)
-	return fold.Due{Why: fold.DueEnd, Object: "sub_1", Subscription: &s}
+	return fold.Due{Kind: fold.DueEnd, Object: "sub_1", Subscription: &s}
 }
 
 // smaller returns a subscription as it was before an upgrade.
@@ -225,10 +225,10 @@ func TestPlans_Keys(t *testing.T) {
 		{"failed, of a connected account", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *fold.Change) { c.Subject.ProviderAccount = "acct_9" }),
 			activities.Planning{}, []string{"action-required-notice:stripe:live:acct_9:in_1:1"}},
 		{"failed long before it came", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)),
-			comesDue(fold.Due{Why: fold.DueDunning, Object: "in_1", Step: 3, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
+			comesDue(fold.Due{Kind: fold.DueDunning, Object: "in_1", Step: 3, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
 			[]string{"action-required-notice:stripe:live:in_1:1"}},
 		{"failed, and was told before: a reminder is due", "PaymentFailed", planned(withInvoice("open", failedAttempts(1)), func(c *fold.Change) { c.Before.Invoice = c.After.Invoice },
-			comesDue(fold.Due{Why: fold.DueDunning, Object: "in_1", Step: 3, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
+			comesDue(fold.Due{Kind: fold.DueDunning, Object: "in_1", Step: 3, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}})), activities.Planning{},
 			[]string{"action-required-notice:stripe:live:in_1:1", "dunning-notice:stripe:live:in_1:3"}},
 
 		{"refunded in full, where that ends access", "RefundChanged", planned(took(func(s *fold.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
@@ -241,14 +241,14 @@ func TestPlans_Keys(t *testing.T) {
 		}), activities.Planning{}, nil},
 		{"refunded in full, and reconciled", "Reconciled", planned(took(func(s *fold.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends}},
 		{"tied to a refund", "Record", planned(took(func(s *fold.Subscription) { s.PaidBack = true })), activities.Planning{}, []string{suspends, taken}},
-		{"held by a person", "AccountDue", planned(took(func(*fold.Subscription) {}), comesDue(fold.Due{Why: fold.DueHold, Object: "acme", Subscription: planned().After.Subscription})),
+		{"held by a person", "AccountDue", planned(took(func(*fold.Subscription) {}), comesDue(fold.Due{Kind: fold.DueHold, Object: "acme", Subscription: planned().After.Subscription})),
 			activities.Planning{}, []string{suspends, taken}},
 		{"an earlier purchase is over, and the later one was refunded in full", "AccountDue",
 			planned(suspended, comesDue(periodOver(func(s *fold.Subscription) { s.CutShort = "refunded" }))), activities.Planning{}, []string{suspends, taken}},
-		{"recomputed with other billing rules", "AccountDue", planned(took(func(s *fold.Subscription) { s.PaidBack = true }), comesDue(fold.Due{Why: fold.DueRefold, Object: "acme"})),
+		{"recomputed with other billing rules", "AccountDue", planned(took(func(s *fold.Subscription) { s.PaidBack = true }), comesDue(fold.Due{Kind: fold.DueRefold, Object: "acme"})),
 			activities.Planning{}, []string{suspends}},
 		{"granted again by a person", "AccountDue", planned(comesDue(
-			fold.Due{Why: fold.DueChanged, Object: "sub_1", Subscription: planned().After.Subscription}, fold.Due{Why: fold.DueChanged, Object: "sub_9"})),
+			fold.Due{Kind: fold.DueChanged, Object: "sub_1", Subscription: planned().After.Subscription}, fold.Due{Kind: fold.DueChanged, Object: "sub_9"})),
 			activities.Planning{}, []string{changed}},
 
 		{"voided", "InvoiceClosed", planned(withInvoice("void")), activities.Planning{}, nil},
@@ -299,10 +299,10 @@ func TestPlans_Keys(t *testing.T) {
 		{"what had ended is over, and another one grants", "AccountDue", planned(comesDue(periodOver(ended))), activities.Planning{}, nil},
 		{"nothing changes", "AccountDue", planned(), activities.Planning{}, nil},
 		{"all that can be due", "AccountDue", planned(suspended, comesDue(
-			fold.Due{Why: fold.DueDunning, Object: "in_1", Step: 2, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}},
-			fold.Due{Why: fold.DueSettle, Object: "sub_1"}, fold.Due{Why: fold.DueKeep, Object: "acme"})), activities.Planning{},
+			fold.Due{Kind: fold.DueDunning, Object: "in_1", Step: 2, Invoice: &fold.Invoice{Ref: fold.Ref{ID: "in_1", Account: "acme"}}},
+			fold.Due{Kind: fold.DueSettle, Object: "sub_1"}, fold.Due{Kind: fold.DueKeep, Object: "acme"})), activities.Planning{},
 			[]string{suspends, "dunning-notice:stripe:live:in_1:2", "reconcile-task:stripe:live:sub_1", "release-task:stripe:live:acme:v8"}},
-		{"kept for long enough, and back", "AccountDue", planned(comesDue(fold.Due{Why: fold.DueKeep, Object: "acme"})), activities.Planning{}, nil},
+		{"kept for long enough, and back", "AccountDue", planned(comesDue(fold.Due{Kind: fold.DueKeep, Object: "acme"})), activities.Planning{}, nil},
 	} {
 		t.Run(tt.flow+"/"+tt.name, func(t *testing.T) {
 			t.Parallel()

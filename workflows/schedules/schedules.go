@@ -42,7 +42,7 @@ type EndpointInput struct{ Source string }
 
 // Result is the result of a scheduled run.
 type Result struct {
-	Says string
+	Message string
 	// Left is the number of missing events that were not stored.
 	Left int `json:",omitempty"`
 }
@@ -75,7 +75,7 @@ func scheduled(ctx workflow.Context, activity string, in any) (r Result, err err
 			MaximumInterval: 5 * time.Minute},
 	})
 	if err = workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &r); err == nil {
-		workflow.SetCurrentDetails(ctx, markdown.Text(r.Says))
+		workflow.SetCurrentDetails(ctx, markdown.Text(r.Message))
 	}
 	return r, err
 }

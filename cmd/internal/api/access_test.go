@@ -31,7 +31,7 @@ func TestAccess_ETagAndAge(t *testing.T) {
 	path := "/accounts/{id}/access"
 	first := s.get(path, "acme", "mode=live")
 	e := want[account.Entitled](t, first, http.StatusOK)
-	if e.Plan != "pro" || e.Seats != 3 || e.Version != 2 || e.Until == nil || len(e.Why) != 1 || e.Why[0].Event != "evt_1" || len(e.Features) != 2 {
+	if e.Plan != "pro" || e.Seats != 3 || e.Version != 2 || e.Until == nil || len(e.Reasons) != 1 || e.Reasons[0].Event != "evt_1" || len(e.Features) != 2 {
 		t.Errorf("acme may use %+v", e)
 	}
 	if got := first.Header.Get("Cache-Control"); got != "private, max-age=5, stale-if-error=900" || first.Header.Get("Age") != "0" {

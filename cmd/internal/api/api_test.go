@@ -418,7 +418,7 @@ func TestFail_FaultsAreNotShown(t *testing.T) {
 	}
 	for err, want := range map[error]string{
 		fmt.Errorf("%w: refused", decide.ErrAway): "away", fmt.Errorf("read: %w", context.DeadlineExceeded): "away",
-		&decide.Fault{Kind: decide.Later, Says: "no answer"}: "later", fmt.Errorf("x: %w", &decide.RefusedError{}): "refused",
+		&decide.Fault{Kind: decide.Later, Message: "no answer"}: "later", fmt.Errorf("x: %w", &decide.RefusedError{}): "refused",
 	} {
 		rec := httptest.NewRecorder()
 		c := &call{server: &server{Options: Options{Log: slog.New(slog.DiscardHandler)}}, Context: echo.New().NewContext(httptest.NewRequest("GET", "/", nil), rec)}

@@ -175,7 +175,7 @@ func verbPaths() string {
 		fmt.Fprintf(&b, "      security: [%s]\n", strings.Join(enough, ", "))
 		fmt.Fprintf(&b, "      parameters: [{name: id, in: path, required: true, description: %s, schema: {type: string}}, {$ref: \"#/components/parameters/dryRun\"}, {$ref: \"#/components/parameters/idempotencyKey\"}]\n", quote(v.Target))
 		fmt.Fprintf(&b, "      requestBody:\n        content:\n          application/json:\n            schema:\n              type: object\n              additionalProperties: false\n              properties:\n")
-		fmt.Fprintf(&b, "                reason: {type: string, description: %s}\n", quote(cmp.Or(v.Why, "the reason, for the audit trail (required)")))
+		fmt.Fprintf(&b, "                reason: {type: string, description: %s}\n", quote(cmp.Or(v.ReasonHelp, "the reason, for the audit trail (required)")))
 		if v.Confirmable() {
 			b.WriteString("                pending: {type: string, description: the ID of the pending decision that you confirm as the second person}\n")
 		}

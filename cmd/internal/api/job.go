@@ -59,7 +59,7 @@ func (c *call) startJob() error {
 			"done. Look at what a dry run shows, and send its count", n, given["count"])
 	}
 	made, err := c.Operator.Decide(c.ctx(), decide.Decision{Verb: jobs.Start.Name, By: c.person,
-		Request: cmp.Or(request, j.Action+"-"+uuid.NewString()[:8]), Why: given["reason"],
+		Request: cmp.Or(request, j.Action+"-"+uuid.NewString()[:8]), Reason: given["reason"],
 		Args: decide.Args{Found: j}})
 	switch {
 	case err != nil:

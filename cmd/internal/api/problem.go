@@ -34,7 +34,7 @@ func (p *Problem) Error() string { return p.Detail }
 // Choice is a possible decision, as a command line. Post and Body are set if the API has a route for the decision.
 type Choice struct {
 	Command []string `json:"command"`
-	Does    string   `json:"effect"`
+	Effect  string   `json:"effect"`
 	// Post is the path of the API request, and Body is its body. Replace placeholders such as REASON.
 	Post string            `json:"post,omitempty"`
 	Body map[string]string `json:"body,omitempty"`
@@ -60,14 +60,14 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if e, is := errors.AsType[*decide.RefusedError](err); is {
-		p := problem(http.StatusConflict, "refused", "%s %s", e.Target, e.Why)
+		p := problem(http.StatusConflict, "refused", "%s %s", e.Target, e.Reason)
 		for _, c := range e.Try {
 			p.Choices = append(p.Choices, choiceOf(c))
 		}
 		return p
 	}
 	if f, is := errors.AsType[*decide.Fault](err); is {
-		p := problem(statuses[f.Kind], string(f.Kind), "%s", f.Says)
+		p := problem(statuses[f.Kind], string(f.Kind), "%s", f.Message)
 		for _, r := range f.Receipts {
 			p.Candidates = append(p.Candidates, r.ID)
 		}
@@ -109,7 +109,7 @@ func (c *call) fail(err error) error {
 
 // choiceOf returns a choice. If the choice is a decision, it contains the request for the API.
 func choiceOf(c decide.Choice) Choice {
-	made := Choice{Command: c.Command, Does: c.Does}
+	made := Choice{Command: c.Command, Effect: c.Effect}
 	if c.Decision == nil {
 		return made
 	}

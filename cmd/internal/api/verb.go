@@ -134,7 +134,7 @@ func (c *call) arguments(v decide.Verb, d *decide.Decision, dry bool) error {
 	if err != nil {
 		return err
 	}
-	d.Why, d.Confirms = given["reason"], given["pending"]
+	d.Reason, d.Confirms = given["reason"], given["pending"]
 	for _, f := range v.Flags {
 		*f.Value(&d.Args) = given[f.Name]
 		if f.Required && !dry && strings.TrimSpace(given[f.Name]) == "" {

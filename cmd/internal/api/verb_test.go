@@ -44,7 +44,7 @@ func TestDecide_OncePerKey_DryRunNever(t *testing.T) {
 	note := func(key string) decide.Answer {
 		return want[decide.Answer](t, s.post("/tasks/{id}/note", "dp/1", "", `{"reason":"called them","kind":"dispute"}`, "Idempotency-Key", key), http.StatusOK)
 	}
-	if first, again, other := note("k-1"), note("k-1"), note("k-2"); first.Repeated || !again.Repeated || other.Repeated || actions() != 2 || first.Who != "ada" || first.Request != "k-1" {
+	if first, again, other := note("k-1"), note("k-1"), note("k-2"); first.Repeated || !again.Repeated || other.Repeated || actions() != 2 || first.Actor != "ada" || first.Request != "k-1" {
 		t.Errorf("%+v, %+v, %+v with %d actions; want two decisions", first, again, other, actions())
 	}
 	if p := want[Problem](t, s.post("/tasks/{id}/take", "dp/1", "", `{"reason":"x"}`, "Idempotency-Key", "k-1"), 422); p.Code != "reused" || !strings.Contains(p.Detail, "belongs to note-task of dp/1") {
@@ -143,7 +143,7 @@ func TestDecide_TwoPersons_Accepted(t *testing.T) {
 		t.Errorf("bob, who confirms nothing: %+v", p)
 	}
 	// An idempotency key belongs to one person, so bob can use the same key for another decision.
-	if second := want[decide.Answer](t, approve("finance", first.Pending.ID, "Name", "bob", "Idempotency-Key", "k-1"), http.StatusOK); second.Pending != nil || second.Who != "bob" {
+	if second := want[decide.Answer](t, approve("finance", first.Pending.ID, "Name", "bob", "Idempotency-Key", "k-1"), http.StatusOK); second.Pending != nil || second.Actor != "bob" {
 		t.Errorf("bob: %+v", second)
 	}
 }

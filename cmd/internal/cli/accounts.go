@@ -110,8 +110,8 @@ link, the time and the reason. A link comes from pawl accounts link or from the 
 		links, err := billing.Links(ctx, s.DB)
 		return append([]billing.Link{}, links...), err
 	}, func(a *command.App, links []billing.Link) {
-		a.Table(output.Rows("CONNECTED|MODE|ACCOUNT|SINCE|WHO|WHY", links, func(l billing.Link) []any {
-			return []any{l.Connected, l.Mode, l.Account, l.Since, l.Who, l.Why}
+		a.Table(output.Rows("CONNECTED|MODE|ACCOUNT|SINCE|ACTOR|REASON", links, func(l billing.Link) []any {
+			return []any{l.Connected, l.Mode, l.Account, l.Since, l.Actor, l.Reason}
 		}))
 	})
 }

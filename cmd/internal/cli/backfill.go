@@ -91,7 +91,7 @@ func backfill(ctx context.Context, s *command.Session, name string, from, to tim
 		return err
 	}
 	tell := s.Progress()
-	g.API, g.Told = api.With(patience), func(n int) { tell("%s listed", output.Plural(n, "event")) }
+	g.API, g.OnPage = api.With(patience), func(n int) { tell("%s listed", output.Plural(n, "event")) }
 	report, err := g.Find(ctx, from, to)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func writeGaps(a *command.App, r *source.GapReport) {
 	}
 	became := map[string]string{}
 	for _, f := range r.Filed {
-		became[f.EventID] = "stored" + output.Because(f.Reason)
+		became[f.EventID] = "stored" + output.WithReason(f.Reason)
 		if f.Duplicate {
 			became[f.EventID] = "has come meanwhile"
 		}

@@ -31,8 +31,8 @@ type decision struct {
 const asUsage = "your `name` for the audit trail, in addition to the system user (default: PAWL_AS)"
 
 func (d *decision) flags(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringVar(&d.Who, "as", "", asUsage)
-	cmd.Flags().StringVar(&d.Why, "reason", "", usage)
+	cmd.Flags().StringVar(&d.Actor, "as", "", asUsage)
+	cmd.Flags().StringVar(&d.Reason, "reason", "", usage)
 	cmd.Flags().StringVar(&d.Request, "request-id", "",
 		"your `ID` for the decision: a repeated call with the same ID decides once")
 }
@@ -44,12 +44,12 @@ func (d *decision) manyFlags(cmd *cobra.Command, rate float64, usage string) {
 
 // accountable sets the actor. It returns an error if the actor or the reason is missing, before any lookup.
 func (d *decision) accountable(a *command.App, verb string) error {
-	who, err := actorOf(a, d.Who)
+	who, err := actorOf(a, d.Actor)
 	if err != nil && !d.dryRun {
 		return err
 	}
-	d.Who = who
-	if strings.TrimSpace(d.Why) == "" && !d.dryRun {
+	d.Actor = who
+	if strings.TrimSpace(d.Reason) == "" && !d.dryRun {
 		return command.Usagef("%s needs --reason REASON for the audit trail", verb)
 	}
 	return nil

@@ -70,7 +70,7 @@ func writeEmails(a *command.App, found []events.PreviewedLetter) {
 			fmt.Fprintln(a.Out)
 		}
 		a.Table(output.Table{{"email", l.Letter.Template + "  " + l.Key},
-			{"it", l.Will.String() + output.Because(tables.PreviewNote(l.PreviewedEffect))},
+			{"it", l.Will.String() + output.WithReason(tables.PreviewNote(l.PreviewedEffect))},
 			{"to", cmp.Or(l.Letter.To, "no address is known")}, {"subject", l.Letter.Subject}})
 		writePayload(a, []byte(l.Letter.Text), "--json")
 	}

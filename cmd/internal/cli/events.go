@@ -93,7 +93,7 @@ func writeChoices(a *command.App, head string, choices []decide.Choice) {
 	}
 	rows := output.Table{{head}}
 	for _, c := range choices {
-		rows = append(rows, []any{"  " + a.Configured(c).Line(), "# " + c.Does})
+		rows = append(rows, []any{"  " + a.Configured(c).Line(), "# " + c.Effect})
 	}
 	a.Table(rows)
 }

@@ -242,10 +242,10 @@ func TestReceivedRows_Next_SaidOnce(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	key := "finance-export:stripe:test:in_1"
-	due := timeline.Due{At: at, Why: "settle", Object: "sub_1"}
+	due := timeline.Due{At: at, Kind: "settle", Object: "sub_1"}
 	for name, next := range map[string]event.Next{
-		"a try":     {At: &at, Says: key + " is tried again, attempt 4", Tries: []event.Try{{Key: key, Attempt: 4, At: &at}}},
-		"the clock": {At: &at, Says: due.String(), Due: []timeline.Due{due}},
+		"a try":     {At: &at, Message: key + " is tried again, attempt 4", Tries: []event.Try{{Key: key, Attempt: 4, At: &at}}},
+		"the clock": {At: &at, Message: due.String(), Due: []timeline.Due{due}},
 	} {
 		rows := fmt.Sprint(tables.Received(evidenceOf(next)))
 		if n := strings.Count(rows, output.Time(at)); n != 1 {

@@ -105,7 +105,7 @@ func runImport(ctx context.Context, s *command.Session, name, who, why string) e
 				After: map[string]any{"import": i.ID},
 			})
 		},
-		Told: func(list string, read int) { fmt.Fprintf(s.Err, "%s: %d read\n", output.Clean(list), read) },
+		OnPage: func(list string, read int) { fmt.Fprintf(s.Err, "%s: %d read\n", output.Clean(list), read) },
 	})
 	if err != nil {
 		return fmt.Errorf("%w; the objects read so far are stored: run the same command again to continue", err)
@@ -122,7 +122,7 @@ func writeImport(a *command.App, result importer.Result) {
 		rows = append(rows, []any{"effects (" + e.Mode + ")", tables.EffectsFrom(e)})
 	}
 	for _, id := range slices.Sorted(maps.Keys(result.LeftOut)) {
-		rows = append(rows, []any{"left out", output.Clean(id) + output.Because(output.Clean(result.LeftOut[id]))})
+		rows = append(rows, []any{"left out", output.Clean(id) + output.WithReason(output.Clean(result.LeftOut[id]))})
 	}
 	a.Table(rows)
 	fmt.Fprintln(a.Out, "nothing was published and no workspace was changed. To list the accounts that need it: pawl accounts announce --all --provision --dry-run")

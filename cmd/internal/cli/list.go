@@ -49,7 +49,7 @@ func listCommand(a *command.App, l resource.List) *cobra.Command {
 		return a.Asking(cmd.Context(), func(ctx context.Context, s *command.Session) error {
 			page, err := l.Read(ctx, resource.Env{Operator: s.Operator, Config: s.Config}, q)
 			if fault, is := errors.AsType[*decide.Fault](err); is && fault.Kind == decide.Invalid {
-				return command.Usagef("%s", fault.Says)
+				return command.Usagef("%s", fault.Message)
 			}
 			if err != nil {
 				return err

@@ -158,7 +158,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	l.ran("refused", "needs_review", "effect_refused: x", map[string]string{"finance-export": "refused"})
 	l.kept("ignored", "ignored", "type_ignored: x")
 	l.kept("asked", "needs_review", "suspected_replay: x")
-	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Sink, Name: "email", Who: "ada", Why: "they migrate"}); err != nil {
+	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Sink, Name: "email", Actor: "ada", Reason: "they migrate"}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -218,7 +218,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		}
 	}
 	// The dispatcher does not start runs of a paused source.
-	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Source, Name: "billing", Who: "ada", Why: "a wrong price"}); err != nil {
+	if _, err := pause.New(pool).Begin(t.Context(), pause.Pause{Kind: pause.Source, Name: "billing", Actor: "ada", Reason: "a wrong price"}); err != nil {
 		t.Fatal(err)
 	}
 	for verb, waits := range map[string]bool{"start evt_ignored": true, "replay evt_done": true, "approve evt_asked": true, "retry evt_parked": false} {
@@ -291,8 +291,8 @@ func TestWritePreview_Refused_CommandsToPaste(t *testing.T) {
 	err := command.Emit(a, &decide.Preview{
 		Verb: "replay", Refused: "evt_1 is dead",
 		Choices: []decide.Choice{
-			{Command: []string{"pawl", "events", "retry", "evt_1", "--reason", "REASON"}, Does: "tries again"},
-			{Command: []string{"temporal", "workflow", "cancel"}, Does: "stops it"},
+			{Command: []string{"pawl", "events", "retry", "evt_1", "--reason", "REASON"}, Effect: "tries again"},
+			{Command: []string{"temporal", "workflow", "cancel"}, Effect: "stops it"},
 		},
 	}, writePreview)
 	if !errors.Is(err, output.ErrFailed) {

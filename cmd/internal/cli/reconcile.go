@@ -140,7 +140,7 @@ func (r *reconciling) run(ctx context.Context, s *command.Session, source string
 	tell := s.Progress()
 	found, err := (&accounts.Reconciler{
 		DB: s.DB, API: api.With(patience), Source: source, Policy: s.Policy, Request: r.Request,
-		Told: func(customer string, n int) { tell("%s: %s to compare", customer, output.Plural(n, "object")) },
+		OnCustomer: func(customer string, n int) { tell("%s: %s to compare", customer, output.Plural(n, "object")) },
 	}).Compare(ctx, r.Target, r.mode)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func verdict(r *accounts.Reconciliation) string {
 		differ = append(differ, "the sums of "+output.Plural(len(r.Cash), "currency"))
 	}
 	if r.Compared == 0 {
-		return "nothing was compared" + output.Because(strings.Join(omitted(r), "; "))
+		return "nothing was compared" + output.WithReason(strings.Join(omitted(r), "; "))
 	}
 	compared := fmt.Sprintf(": %s of %s compared", output.Plural(r.Compared, "object"), strings.Join(r.Customers, ", "))
 	if len(differ) == 0 {

@@ -68,7 +68,7 @@ func writeRejection(a *command.App, r *rejections.Shown) {
 		{"rejection", r.ID},
 		{"received", output.Time(r.ReceivedAt) + " from " + r.RemoteAddr},
 		{"source", r.Source},
-		{"class", r.Class + output.Because(r.Detail)},
+		{"class", r.Class + output.WithReason(r.Detail)},
 	}
 	for _, f := range r.Diagnosis {
 		rows = append(rows, []any{"diagnosis", f.Text})

@@ -96,7 +96,7 @@ func changeRules(ctx context.Context, s *command.Session, d decision, diff *rule
 		return err
 	}
 	if s.FourEyes && diff.To != diff.Active {
-		if err := diff.Propose(ctx, s.DB, d.Who); err != nil {
+		if err := diff.Propose(ctx, s.DB, d.Actor); err != nil {
 			return err
 		}
 		return fmt.Errorf("%s is proposed but not active: two people have to apply it in the console (policy.four_eyes). "+

@@ -39,7 +39,7 @@ func writeStatus(a *command.App, r *report.Status, now time.Time) {
 	if r.Oldest != nil {
 		fmt.Fprintf(a.Out, "the oldest open event: %s (%s), %s%s, received %s ago\n",
 			output.Clean(r.Oldest.EventID), output.Clean(r.Oldest.Type), r.Oldest.Status,
-			output.Because(output.Clean(r.Oldest.ReasonCode)),
+			output.WithReason(output.Clean(r.Oldest.ReasonCode)),
 			output.Age(r.Oldest.ReceivedAt, now))
 	}
 	for _, rows := range tables.Status(r, now) {

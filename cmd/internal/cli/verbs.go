@@ -48,7 +48,7 @@ func verbCommand(a *command.App, v decide.Verb, use string) *cobra.Command {
 		target = "{" + target + " | --kind KIND}"
 	}
 	cmd := &cobra.Command{Use: use + " " + target + " --reason REASON", Short: v.Short, Long: v.Long, Args: targets(v)}
-	d.flags(cmd, cmp.Or(v.Why, "the reason, for the audit trail (required)"))
+	d.flags(cmd, cmp.Or(v.ReasonHelp, "the reason, for the audit trail (required)"))
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what would happen and change nothing")
 	for _, f := range v.Flags {
 		if f.Name == "mode" {
@@ -110,7 +110,7 @@ func before(ctx context.Context, a *command.App, d *decide.Decision) error {
 		if err != nil {
 			return err
 		}
-		asks, does, _ = event.Does(r, d.Verb)
+		asks, does, _ = event.Question(r, d.Verb)
 		if does != "" {
 			fmt.Fprintf(a.Err, "%s: %s\n%s: it %s\n", output.Clean(r.Reason), asks, d.Verb, does)
 		}
@@ -132,7 +132,7 @@ func before(ctx context.Context, a *command.App, d *decide.Decision) error {
 
 func writeAnswer(a *command.App, answer *decide.Answer) {
 	writeWarning(a, answer.Warning)
-	text := fmt.Sprintf("%s of %s by %s: %s", answer.Verb, answer.Target, answer.Who, answer.Says)
+	text := fmt.Sprintf("%s of %s by %s: %s", answer.Verb, answer.Target, answer.Actor, answer.Message)
 	follow := ""
 	switch r := answer.Result.(type) {
 	case *event.Result:
@@ -157,7 +157,7 @@ func writeAnswer(a *command.App, answer *decide.Answer) {
 		}
 	case *rejection.Admission:
 		for _, e := range r.Receipts {
-			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, output.Because(e.Reason))
+			text += fmt.Sprintf("\n%s  %s  %s%s", e.EventID, e.Type, e.Status, output.WithReason(e.Reason))
 			if e.Duplicate && !answer.Repeated {
 				text += ", a duplicate"
 			}
@@ -202,7 +202,7 @@ func writePreview(a *command.App, p *decide.Preview) {
 	}
 	if p.Receipt.ID == "" {
 		fmt.Fprintf(a.Out, "%s would be done%s. Nothing was changed.\n", p.Verb,
-			output.Clean(output.Because(p.Says)))
+			output.Clean(output.WithReason(p.Message)))
 		return
 	}
 	fmt.Fprintf(a.Out, "Preview: %s of %s. Nothing was changed.\n\n", p.Verb, output.Clean(about))

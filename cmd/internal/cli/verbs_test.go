@@ -41,7 +41,7 @@ func TestEvents_RunApproveReject(t *testing.T) {
 			t.Errorf("%s without a reason: exit %d, %s", id, r.Code, r.Err)
 		}
 		got := commandtest.Decode[answerOf[event.Result]](t, s.Pawl(t, "events", "start", id, "--reason", "wanted after all", "--as", "ada", "--json"))
-		if got.Result.EventID != id || got.Repeated || !strings.Contains(got.Says, "will be run") {
+		if got.Result.EventID != id || got.Repeated || !strings.Contains(got.Message, "will be run") {
 			t.Errorf("%s: %+v", id, got)
 		}
 		var due bool
@@ -51,7 +51,7 @@ func TestEvents_RunApproveReject(t *testing.T) {
 		}
 		// The response was lost, so the command is repeated.
 		again := commandtest.Decode[answerOf[event.Result]](t, s.Pawl(t, "events", "start", id, "--reason", "wanted after all", "--request-id", got.Request, "--json"))
-		if !again.Repeated || again.Result.Receipt != got.Result.Receipt || !strings.Contains(again.Says, "is received now") {
+		if !again.Repeated || again.Result.Receipt != got.Result.Receipt || !strings.Contains(again.Message, "is received now") {
 			t.Errorf("%s once more: %+v", id, again)
 		}
 	}

@@ -113,7 +113,7 @@ var secondPerson = Kind{
 		waiting, err := pending.List(ctx, r.DB)
 		byVerb := map[string][]pending.Decision{}
 		for _, p := range waiting {
-			byVerb[p.Does()] = append(byVerb[p.Does()], p)
+			byVerb[p.Action()] = append(byVerb[p.Action()], p)
 		}
 		for verb, decisions := range byVerb { // decisions are sorted, oldest first
 			c := notice.Condition{Name: verb, Severity: notice.Ticket, Since: decisions[0].AskedAt,

@@ -29,7 +29,7 @@ var failing = Kind{
 		for _, f := range all {
 			c := notice.Condition{
 				Name: f.Source, Severity: notice.Info, Since: f.Since, Count: f.Failures,
-				Message: "source " + f.Source + ": " + f.Says, Command: "doctor",
+				Message: "source " + f.Source + ": " + f.Message, Command: "doctor",
 			}
 			if f.Share >= givesUpSoon {
 				c.Severity = pages(f.Share >= givesUpNow, r.mode(f.Source))
@@ -57,8 +57,8 @@ type Countdown struct {
 	Failures int
 	Since    time.Time
 	// Share is the progress towards this limit, from 0 to 1. It is 0 if the limit is unknown.
-	Share float64
-	Says  string
+	Share   float64
+	Message string
 }
 
 // Countdowns returns the sources with a failed last delivery.
@@ -69,7 +69,7 @@ func Countdowns(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) (all 
 		all = append(all, Countdown{
 			Source: f.Source, Failures: int(f.Failures), Since: f.Since,
 			Share: s.Contract.GaveUp(f.Failures, f.Last.Sub(f.Since)),
-			Says: fmt.Sprintf("pawl answered 5xx to at least %d deliveries in a row since %s; when %s disables an endpoint: %s",
+			Message: fmt.Sprintf("pawl answered 5xx to at least %d deliveries in a row since %s; when %s disables an endpoint: %s",
 				f.Failures, f.Since.UTC().Format(minutes), s.Provider, s.Contract.Disables),
 		})
 	}

@@ -108,7 +108,7 @@ func parkedEvents(p timeline.Parked) notice.Condition {
 		Name:     strings.Join([]string{p.Mode, p.Status, about, p.ReasonCode}, ":"),
 		Severity: pages(dead && (p.Financial || p.Events >= many), p.Mode),
 		Message: fmt.Sprintf("%s in %s mode: %s%s", output.Plural(p.Events, kind), p.Mode, p.Status,
-			output.Because(p.ReasonCode)),
+			output.WithReason(p.ReasonCode)),
 		Since: p.Since, Count: p.Events, Money: p.Money,
 		Labels: map[string]string{"mode": p.Mode, "status": p.Status, "reason_code": p.ReasonCode},
 	}

@@ -67,11 +67,11 @@ type Schedule struct {
 func (s Schedule) Wants() string {
 	switch {
 	case s.Paused:
-		return "it is paused" + output.Because(s.Note)
+		return "it is paused" + output.WithReason(s.Note)
 	case s.Failed:
-		return "its last run failed: " + s.Came.Says
+		return "its last run failed: " + s.Came.Message
 	case s.Came.Left > 0:
-		return s.Came.Says
+		return s.Came.Message
 	}
 	return ""
 }
@@ -121,10 +121,10 @@ func (s *Schedule) read(ctx context.Context, c Scheduler, run *client.ScheduleWo
 	}
 	switch status := described.GetWorkflowExecutionInfo().GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		s.Came.Says = "it is running"
+		s.Came.Message = "it is running"
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		_ = c.GetWorkflow(ctx, run.WorkflowID, run.FirstExecutionRunID).Get(ctx, &s.Came)
 	default:
-		s.Failed, s.Came.Says = true, fmt.Sprintf("%s is %s", run.WorkflowID, strings.ToLower(status.String()))
+		s.Failed, s.Came.Message = true, fmt.Sprintf("%s is %s", run.WorkflowID, strings.ToLower(status.String()))
 	}
 }

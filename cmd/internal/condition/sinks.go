@@ -71,7 +71,7 @@ var paused = Kind{
 			list = append(list, notice.Condition{
 				Name: string(p.Kind) + ":" + p.Name, Severity: notice.Info, Since: p.Since,
 				Message: titleOf(p.Kind, p.Name) + " is paused",
-				Detail:  "by " + p.Who + ": " + p.Why,
+				Detail:  "by " + p.Actor + ": " + p.Reason,
 				Command: operator.Verbs.Named("resume-"+string(p.Kind)).Command + " " + decide.ShellWord(p.Name) +
 					" --reason REASON",
 				Labels: map[string]string{"kind": string(p.Kind), "name": p.Name},

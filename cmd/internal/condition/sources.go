@@ -67,7 +67,7 @@ var endpoints = Kind{
 				}
 				c := notice.Condition{
 					Name: e.Source + ":" + string(f.Kind), Since: f.Since,
-					Message:  "source " + e.Source + ": " + f.Says,
+					Message:  "source " + e.Source + ": " + f.Message,
 					Severity: pages(f.Kind == endpoint.Off, r.mode(e.Source)), Command: "doctor",
 				}
 				if f.Kind == endpoint.Off {

@@ -51,7 +51,7 @@ func (s *Server) account(v *visit) error {
 		verb, does = "release-account", "gives back what the hold has taken"
 	}
 	d := decide.Decision{Verb: verb, Target: acc.ID, Args: decide.Args{Mode: acc.Mode}}
-	page.Choices = allowed(v.person, []button{{Label: strings.ReplaceAll(verb, "-", " "), Does: does, Verb: verb,
+	page.Choices = allowed(v.person, []button{{Label: strings.ReplaceAll(verb, "-", " "), Effect: does, Verb: verb,
 		Href: decideHref(d), Grave: !acc.Access.Held}})
 	return s.render(v, http.StatusOK, "account", acc.ID, page)
 }

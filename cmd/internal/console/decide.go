@@ -43,16 +43,16 @@ type decisionPage struct {
 	// FourEyes is set if the decision needs two people. Pending is the ID of the decision that the second person
 	// confirms, and Withdraw is the link to withdraw that decision.
 	FourEyes, Pending, Withdraw string
-	// Asks is the question of a review, and Does the consequence of the answer.
-	Asks, Does string
-	Facts      [][2]cell
+	// Question is the question of a review, and Consequence the consequence of the answer.
+	Question, Consequence string
+	Facts                 [][2]cell
 	// Later is the address of the same page with its Facts. It is set if the Facts take seconds, so that a script loads
 	// them afterwards.
 	Later string
 	Table *shownTable
-	// Says is the result of the decision, and Follow a link to its subject. Shown is a new token, which is shown only
-	// once.
-	Says, Follow, Shown string
+	// Message is the result of the decision, and Follow a link to its subject. Shown is a new token, which is shown
+	// only once.
+	Message, Follow, Shown string
 	// Waits is set if the decision waits for a second person.
 	Waits bool
 }
@@ -68,7 +68,7 @@ type field struct {
 // decisionOf reads a decision from the query or the form.
 func decisionOf(v *visit) (decide.Decision, *decide.Verb, error) {
 	d := decide.Decision{Verb: v.FormValue("verb"), Target: strings.TrimSpace(v.FormValue("target")), By: v.person,
-		Why: v.FormValue("reason"), Request: v.FormValue("request"), Confirms: v.FormValue("pending")}
+		Reason: v.FormValue("reason"), Request: v.FormValue("request"), Confirms: v.FormValue("pending")}
 	verb := operator.Verbs.Named(d.Verb)
 	if verb == nil || verb.Command == "" {
 		return d, nil, &problem{http.StatusNotFound, "There is no such decision", d.Verb}
@@ -101,7 +101,7 @@ func (s *Server) showDecision(v *visit) error {
 		page.preview(p)
 	}
 	if r := p.Receipt; r.ID != "" && (verb.Name == event.Approve.Name || verb.Name == event.Reject.Name) {
-		page.Asks, page.Does, _ = event.Does(&r, verb.Name)
+		page.Question, page.Consequence, _ = event.Question(&r, verb.Name)
 	}
 	return s.render(v, http.StatusOK, "decide", verb.Short, page)
 }
@@ -154,7 +154,7 @@ func (p *decisionPage) preview(of *decide.Preview) {
 	p.needsTwo(of.FourEyes, of.Pending)
 	p.Warning = of.Warning
 	if of.Receipt.ID == "" && of.Access == nil {
-		p.Facts = pairs(output.Table{{"then", cmp.Or(of.Says, "it is done")}})
+		p.Facts = pairs(output.Table{{"then", cmp.Or(of.Message, "it is done")}})
 		return
 	}
 	t := newTable(tables.Effects(of.Effects))
@@ -183,7 +183,7 @@ func (s *Server) decide(v *visit) error {
 		return err
 	}
 	page := newDecisionPage(v, d, verb)
-	if strings.TrimSpace(d.Why) == "" {
+	if strings.TrimSpace(d.Reason) == "" {
 		return reasonMissing
 	}
 	if lacks(page.Fields) {
@@ -203,7 +203,7 @@ func (s *Server) decide(v *visit) error {
 
 // told adds the result of a decision and its links to the page.
 func (p *decisionPage) told(answer *decide.Answer) {
-	p.Says, p.Warning = answer.Says, answer.Warning
+	p.Message, p.Warning = answer.Message, answer.Warning
 	if answer.Pending != nil {
 		p.Waits, p.Follow = true, "/"
 	}

@@ -47,7 +47,7 @@ func manyButtons(p *decide.Person, q map[string]string) (all []button) {
 				for name, value := range q {
 					of.Set(name, value)
 				}
-				all = append(all, button{Label: verb.Name + " all", Does: verb.Short,
+				all = append(all, button{Label: verb.Name + " all", Effect: verb.Short,
 					Href: "/decide/many?" + of.Encode(), Grave: verb.Name == event.Compensate.Name})
 			}
 		}
@@ -142,13 +142,13 @@ func (s *Server) reveal(v *visit) error {
 		return err
 	}
 	answer, err := s.Operator.Decide(v.ctx(), decide.Decision{Verb: event.Reveal.Name, Target: id,
-		Why: v.FormValue("reason"), By: v.person})
+		Reason: v.FormValue("reason"), By: v.person})
 	if err != nil {
 		return err
 	}
 	body, is := answer.Result.(*event.Body)
 	if !is {
-		return &problem{http.StatusConflict, "The payload was not revealed", answer.Says}
+		return &problem{http.StatusConflict, "The payload was not revealed", answer.Message}
 	}
 	return s.showEvent(v, body)
 }

@@ -104,19 +104,20 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 		page.Decides = "Apply"
 		for _, version := range items.([]billing.RulesVersion) {
 			if !version.Active {
-				page.Choices = append(page.Choices, button{Label: "apply " + version.Hash, Does: "activates the rules",
-					Verb: rules.Apply.Name,
-					Href: decideHref(decide.Decision{Verb: rules.Apply.Name, Target: version.Hash})})
+				page.Choices = append(page.Choices, button{Label: "apply " + version.Hash,
+					Effect: "activates the rules",
+					Verb:   rules.Apply.Name,
+					Href:   decideHref(decide.Decision{Verb: rules.Apply.Name, Target: version.Hash})})
 			}
 		}
 	},
 	"tokens": func(_ *visit, items any, page *listPage) {
 		page.Decides = "Create and revoke"
-		page.Choices = []button{{Label: "new token", Does: "creates a token and shows it once",
+		page.Choices = []button{{Label: "new token", Effect: "creates a token and shows it once",
 			Href: decideHref(decide.Decision{Verb: tokens.New.Name})}}
 		for _, t := range items.([]token.Token) {
 			if t.RevokedAt == nil {
-				page.Choices = append(page.Choices, button{Label: "revoke " + t.Name, Does: "ends it at once",
+				page.Choices = append(page.Choices, button{Label: "revoke " + t.Name, Effect: "ends it at once",
 					Grave: true, Href: decideHref(decide.Decision{Verb: tokens.Revoke.Name, Target: t.Name})})
 			}
 		}
@@ -151,21 +152,21 @@ func (s *Server) task(v *visit) error {
 		switch {
 		case t.State != fold.TaskOpen:
 		case t.Kind == billing.TaskReview:
-			shown.Choices = []button{{Label: "answer", Does: "decides about its event",
+			shown.Choices = []button{{Label: "answer", Effect: "decides about its event",
 				Href: "/events/" + url.PathEscape(t.Event)}}
 		default:
 			for _, name := range []string{task.Take.Name, task.Note.Name, task.Close.Name} {
 				verb := operator.Verbs.Named(name)
 				d := decide.Decision{Verb: name, Target: t.Object, Args: decide.Args{Kind: t.Kind, Mode: t.Mode}}
 				shown.Choices = append(shown.Choices, button{Label: strings.TrimPrefix(verb.Command, "tasks "),
-					Does: verb.Short, Verb: name, Href: decideHref(d)})
+					Effect: verb.Short, Verb: name, Href: decideHref(d)})
 			}
 			answers := map[string]string{billing.TaskEntry: money.Correct.Name,
 				fold.TaskCorrection: money.Regrant.Name}
 			if name := answers[t.Kind]; name != "" {
 				verb := operator.Verbs.Named(name)
 				d := decide.Decision{Verb: name, Target: t.Object, Args: decide.Args{Mode: t.Mode}}
-				shown.Choices = append(shown.Choices, button{Label: name, Does: verb.Short, Verb: name,
+				shown.Choices = append(shown.Choices, button{Label: name, Effect: verb.Short, Verb: name,
 					Href: decideHref(d)})
 			}
 		}
@@ -208,7 +209,7 @@ func (s *Server) job(v *visit) error {
 		job.Paused: {"resume-job", "cancel-job"}}[d.State]
 	for _, name := range names {
 		page.Choices = append(page.Choices, button{Label: strings.TrimSuffix(name, "-job"),
-			Does: operator.Verbs.Named(name).Short, Verb: name,
+			Effect: operator.Verbs.Named(name).Short, Verb: name,
 			Href: decideHref(decide.Decision{Verb: name, Target: d.ID}), Grave: name == "cancel-job"})
 	}
 	page.Choices = allowed(v.person, page.Choices)
@@ -222,6 +223,6 @@ func placeButton(paused bool, kind, name string) button {
 		verb = "resume"
 	}
 	d := decide.Decision{Verb: verb + "-" + kind, Target: name}
-	return button{Label: verb + " " + kind + " " + name, Does: operator.Verbs.Named(d.Verb).Short, Verb: d.Verb,
+	return button{Label: verb + " " + kind + " " + name, Effect: operator.Verbs.Named(d.Verb).Short, Verb: d.Verb,
 		Href: decideHref(d), Grave: verb == "pause"}
 }

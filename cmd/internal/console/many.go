@@ -164,7 +164,7 @@ func (s *Server) decideMany(v *visit) error {
 	}
 	id := verb.Name + "-" + strings.ToLower(request[:min(8, len(request))])
 	answer, err := s.Operator.Decide(v.ctx(), decide.Decision{Verb: jobs.Start.Name, Target: id, By: v.person,
-		Why: why, Request: id, Args: decide.Args{Found: j}})
+		Reason: why, Request: id, Args: decide.Args{Found: j}})
 	if err != nil {
 		return err
 	}

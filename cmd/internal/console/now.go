@@ -32,7 +32,7 @@ type wrong struct {
 	// Badge is the class of Word, What the cause, and More the number and the amount.
 	Word, Badge, What, More string
 	Since                   *when
-	Does                    button
+	Button                  button
 	// See is the link to the subject of the row.
 	See string
 }
@@ -49,10 +49,11 @@ func (s *Server) home(v *visit) error {
 	page := nowPage{At: when{now, now}, Oldest: r.Oldest}
 	since := func(t time.Time) *when { return &when{t, now} }
 	for _, p := range r.Pending {
-		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Does() + " of " + p.Target,
+		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Action() + " of " + p.Target,
 			More: decide.Sums(p.Money) + ", asked for by " + p.AskedBy, Since: since(p.AskedAt),
-			Does: button{Label: "open", Does: "confirm it, as the second person", Verb: p.Does(), Href: pendingHref(p)},
-			See:  "/audit?" + url.Values{"action": {"ask-" + p.Verb}}.Encode()})
+			Button: button{Label: "open", Effect: "confirm it, as the second person", Verb: p.Action(),
+				Href: pendingHref(p)},
+			See: "/audit?" + url.Values{"action": {"ask-" + p.Verb}}.Encode()})
 	}
 	for _, c := range r.Conditions {
 		if c.Kind() != condition.SecondPerson { // each decision has a row above
@@ -60,8 +61,8 @@ func (s *Server) home(v *visit) error {
 		}
 	}
 	for i, row := range page.Wrong {
-		if allowed(v.person, []button{row.Does}) == nil {
-			page.Wrong[i].Does = button{Label: "open", Href: cmp.Or(row.See, "/sinks")}
+		if allowed(v.person, []button{row.Button}) == nil {
+			page.Wrong[i].Button = button{Label: "open", Href: cmp.Or(row.See, "/sinks")}
 		}
 	}
 	for _, rows := range []output.Table{tables.Waiting(r.Waiting, now), tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
@@ -113,20 +114,21 @@ func newWrong(c report.Condition, now time.Time) wrong {
 		}
 	}
 	command := "pawl " + c.Command
-	row.Does = button{Label: command, Does: "goes on from here", Command: command}
+	row.Button = button{Label: command, Effect: "goes on from here", Command: command}
 	if listed {
 		row.See = page
 		if len(q) > 0 {
 			row.See += "?" + q.Encode()
 		}
-		row.Does = button{Label: "open", Href: row.See}
+		row.Button = button{Label: "open", Href: row.See}
 	}
 	switch {
 	case c.Kind() == condition.Paused:
-		row.Does = placeButton(true, c.Labels["kind"], c.Labels["name"])
+		row.Button = placeButton(true, c.Labels["kind"], c.Labels["name"])
 	case c.Kind() == condition.Parked && c.Labels["status"] == string(receipt.Dead):
 		q.Set("verb", event.Retry.Name)
-		row.Does = button{Label: "retry all", Does: "shows what a retry of all of them does", Verb: event.Retry.Name,
+		row.Button = button{Label: "retry all", Effect: "shows what a retry of all of them does",
+			Verb: event.Retry.Name,
 			Href: "/decide/many?" + q.Encode()}
 	}
 	return row

@@ -24,11 +24,11 @@ func (overviewPage) renews() bool { return true }
 
 // chart is a bar chart with the same figures as text.
 type chart struct {
-	// Says contains the figures. None is the text for a chart without data.
-	Title, Says, None string
-	Width, Height     int
-	Bars              []chartBar
-	Texts             []chartText
+	// Caption contains the figures. None is the text for a chart without data.
+	Title, Caption, None string
+	Width, Height        int
+	Bars                 []chartBar
+	Texts                []chartText
 }
 
 type (
@@ -81,7 +81,7 @@ func hoursChart(hours []timeline.Hour, now time.Time) chart {
 	}
 	at := slices.Index(rates, most)
 	last := len(rates) - 1
-	c.Says = fmt.Sprintf("%s a minute in this hour, %s in the one before; at most %s, in the hour from %s. Each "+
+	c.Caption = fmt.Sprintf("%s a minute in this hour, %s in the one before; at most %s, in the hour from %s. Each "+
 		"authentic delivery counts.", few(rates[last]), few(rates[last-1]), few(most),
 		hours[at].At.Local().Format("15:04 MST"))
 	step := chartWidth / len(rates)
@@ -116,10 +116,10 @@ func speedsChart(speeds []timeline.Speed) chart {
 	for i, s := range speeds {
 		y := i * laneHeight
 		median, slow := output.Seconds(s.Median), output.Seconds(s.Most)
-		if c.Says != "" {
-			c.Says += "; "
+		if c.Caption != "" {
+			c.Caption += "; "
 		}
-		c.Says += fmt.Sprintf("%s: half within %s, 19 of 20 within %s", s.Kind, median, slow)
+		c.Caption += fmt.Sprintf("%s: half within %s, 19 of 20 within %s", s.Kind, median, slow)
 		c.Texts = append(c.Texts, chartText{0, y + 13, s.Kind})
 		wide := func(n float64) int { return max(2, int(n/max(most, 0.001)*(chartWidth-160))) }
 		title := fmt.Sprintf("%s, %s: half within %s, 19 of 20 within %s", s.Kind, output.Plural(s.Effects, "effect"),
@@ -128,8 +128,8 @@ func speedsChart(speeds []timeline.Speed) chart {
 			chartBar{nameWidth, y, wide(s.Median), 16, "calm", title})
 		c.Texts = append(c.Texts, chartText{nameWidth + wide(s.Most) + 8, y + 13, median + " · " + slow})
 	}
-	if c.Says != "" {
-		c.Says += fmt.Sprintf(". They are the effects of the newest %d events.", timeline.MostPaced)
+	if c.Caption != "" {
+		c.Caption += fmt.Sprintf(". They are the effects of the newest %d events.", timeline.MostPaced)
 	}
 	c.Height = len(speeds) * laneHeight
 	return c

@@ -154,7 +154,7 @@ func (s *Server) explain(err error) (int, failurePage) {
 	switch {
 	case errors.As(err, &refused):
 		return http.StatusConflict, failurePage{What: refused.Verb + " was refused",
-			More: refused.Target + " " + refused.Why, Choices: buttons(refused.Try)}
+			More: refused.Target + " " + refused.Reason, Choices: buttons(refused.Try)}
 	case errors.As(err, &fault):
 		return explainFault(fault)
 	case errors.As(err, &lacking):
@@ -180,20 +180,20 @@ func (s *Server) explain(err error) (int, failurePage) {
 func explainFault(f *decide.Fault) (int, failurePage) {
 	switch f.Kind {
 	case decide.Unknown:
-		return http.StatusNotFound, failurePage{What: "Nothing was found", More: f.Says}
+		return http.StatusNotFound, failurePage{What: "Nothing was found", More: f.Message}
 	case decide.Forbidden:
-		return http.StatusForbidden, failurePage{What: "You may not do this", More: f.Says}
+		return http.StatusForbidden, failurePage{What: "You may not do this", More: f.Message}
 	case decide.Later:
 		return http.StatusGatewayTimeout, failurePage{What: "It is not answered yet",
-			More: f.Says + "\nThe same form, sent again, asks once more and decides nothing twice."}
+			More: f.Message + "\nThe same form, sent again, asks once more and decides nothing twice."}
 	case decide.Ambiguous:
 		if f.Receipts == nil {
-			return http.StatusMultipleChoices, failurePage{What: "Several things have this ID", More: f.Says}
+			return http.StatusMultipleChoices, failurePage{What: "Several things have this ID", More: f.Message}
 		}
 		t := newReceipts(f.Receipts)
 		return http.StatusMultipleChoices, failurePage{What: "Several events have this ID", More: f.ID, Events: &t}
 	}
-	return http.StatusBadRequest, failurePage{What: "This cannot be understood", More: f.Says}
+	return http.StatusBadRequest, failurePage{What: "This cannot be understood", More: f.Message}
 }
 
 // static serves styles and scripts. Browsers revalidate them on each request, because a new binary has new files.

@@ -190,7 +190,7 @@ func newReceipts(receipts []timeline.Receipt) shownTable { return newTable(table
 
 // button is an action: a link to its preview, or a command for a terminal.
 type button struct {
-	Label, Does, Href, Command string
+	Label, Effect, Href, Command string
 	// Verb is the verb of the button. It is empty for a link or a command.
 	Verb string
 	// Grave is set if the action compensates an effect or may repeat one.
@@ -217,13 +217,13 @@ func allowed(p *decide.Person, all []button) (may []button) {
 func newButton(c decide.Choice) button {
 	d := c.Decision
 	if d == nil {
-		return button{Label: c.Line(), Does: c.Does, Command: c.Line()}
+		return button{Label: c.Line(), Effect: c.Effect, Command: c.Line()}
 	}
 	label := strings.ReplaceAll(d.Verb, "-", " ")
 	if kind, _, _ := strings.Cut(d.Effect, ":"); kind != "" {
 		label += " " + kind
 	}
-	return button{Label: label, Does: c.Does, Verb: d.Verb, Href: decideHref(*d),
+	return button{Label: label, Effect: c.Effect, Verb: d.Verb, Href: decideHref(*d),
 		Grave: d.Verb == event.Compensate.Name || d.Verb == event.Resend.Name}
 }
 

@@ -23,7 +23,7 @@ func (d *Doctor) conditions(ctx context.Context, f *findings, kinds ...string) (
 		if c.Command != "doctor" {
 			do = "run `pawl " + c.Command + "`; " + do
 		}
-		found := Finding{f.area, c.Subject(), level, c.Message + output.Because(c.Detail), do}
+		found := Finding{f.area, c.Subject(), level, c.Message + output.WithReason(c.Detail), do}
 		if c.Kind() == condition.Paused {
 			found.Area, found.Check = c.Labels["kind"]+"s", c.Labels["name"]
 		}

@@ -44,10 +44,10 @@ func (d *Doctor) endpoint(name string) func(context.Context, *findings) error {
 		for _, one := range found {
 			if one.Kind == endpoint.Off {
 				f.add(Fail, name, "fix the cause of the failures, enable the endpoint at Stripe, and list the missing events with "+command,
-					"%s", one.Says)
+					"%s", one.Message)
 				continue
 			}
-			f.add(Warn, name, mendEndpoint[one.Kind], "%s", one.Says)
+			f.add(Warn, name, mendEndpoint[one.Kind], "%s", one.Message)
 		}
 		switch {
 		case seen.OffUntil != nil && time.Since(*seen.OffUntil) < stripe.EventsKept:

@@ -38,7 +38,7 @@ func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 		case s.Last == nil:
 			f.add(OK, name, "", "it has not run yet; next at %s", output.Date(s.Next))
 		default:
-			f.add(OK, name, "", "ran at %s: %s; next at %s", output.Date(s.Last), s.Came.Says, output.Date(s.Next))
+			f.add(OK, name, "", "ran at %s: %s; next at %s", output.Date(s.Last), s.Came.Message, output.Date(s.Next))
 		}
 	}
 	return nil

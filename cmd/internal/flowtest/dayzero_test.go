@@ -51,7 +51,7 @@ func TestDayZero_BesideALivingAccount_NothingOfThePastIsSent(t *testing.T) {
 		t.Errorf("before an import and a delivery the search returned %+v", came)
 	}
 	result, err := importer.Run(t.Context(), importer.Config{
-		Pool: r.Pool, API: r.api(), Source: "stripe", Mode: webhook.Live, Policy: process.BillingPolicy(r.Config), Told: func(string, int) {},
+		Pool: r.Pool, API: r.api(), Source: "stripe", Mode: webhook.Live, Policy: process.BillingPolicy(r.Config), OnPage: func(string, int) {},
 	})
 	if err != nil || result.Read["subscriptions"] == 0 || len(result.Effects) == 0 {
 		t.Fatalf("the import read %+v, %v", result, err)

@@ -60,8 +60,8 @@ func TestSchedule_Endpoint_OffAndOn(t *testing.T) {
 	look := func(says string) {
 		r.Helper()
 		workflowID, came := r.trigger(schedules.Endpoint + "stripe")
-		if !strings.HasPrefix(came.Says, says) {
-			t.Errorf("the check returned %q, want %q", came.Says, says)
+		if !strings.HasPrefix(came.Message, says) {
+			t.Errorf("the check returned %q, want %q", came.Message, says)
 		}
 		if recording() {
 			writeGolden(t, "WatchEndpoint", "looked", r.history(workflowID, ""))

@@ -140,10 +140,10 @@ func TestEntryOrder_OutagesAndKills_RefundNeverFirst(t *testing.T) {
 	}
 	r.until("all is done", func() bool {
 		for _, id := range open("false") {
-			_, _ = r.operator().Decide(t.Context(), decide.Decision{Target: id, Verb: workflows.UpdateRetry, Who: "ann", Why: "finance is back"})
+			_, _ = r.operator().Decide(t.Context(), decide.Decision{Target: id, Verb: workflows.UpdateRetry, Actor: "ann", Reason: "finance is back"})
 		}
 		for _, id := range open("true") { // the worker was killed while an e-mail was being sent
-			_, _ = r.operator().Decide(t.Context(), decide.Decision{Target: id, Verb: workflows.UpdateSkip, Who: "ann", Why: "the mail does not matter",
+			_, _ = r.operator().Decide(t.Context(), decide.Decision{Target: id, Verb: workflows.UpdateSkip, Actor: "ann", Reason: "the mail does not matter",
 				Args: decide.Args{Effect: "receipt-email"}})
 		}
 		return r.rows(`select count(*)::text from receipts where status = 'processed'`)[0] == strconv.Itoa(len(events))

@@ -48,7 +48,7 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 	o := r.operator()
 	o.FourEyes, o.Temporal = true, failsOnce{r.Temporal, new(bool)}
 	decide := func(who, verb string, e string, change ...func(*decides.Decision)) (*decides.Answer, error) {
-		d := decides.Decision{Verb: verb, Target: e, Why: "looked at it"}
+		d := decides.Decision{Verb: verb, Target: e, Reason: "looked at it"}
 		for _, c := range append(change, of(who)) {
 			c(&d)
 		}
@@ -102,7 +102,7 @@ func TestFourEyes_Assign(t *testing.T) {
 	assign := func(who, account, confirms string) *decides.Answer {
 		t.Helper()
 		d := decides.Decision{Confirms: confirms,
-			Verb: money.Assign.Name, Target: x.own("pi_1"), Why: "the customer's mail", Args: decides.Args{Account: account}}
+			Verb: money.Assign.Name, Target: x.own("pi_1"), Reason: "the customer's mail", Args: decides.Args{Account: account}}
 		of(who)(&d)
 		a, err := o.Decide(r.Context(), d)
 		if err != nil {
@@ -114,7 +114,7 @@ func TestFourEyes_Assign(t *testing.T) {
 		t.Errorf("ada: %+v", a)
 	}
 	asked := assign("bob", x.own("globex"), "")
-	if a := asked; a.Pending == nil || !strings.Contains(a.Says, "the decision that ada requested has changed") {
+	if a := asked; a.Pending == nil || !strings.Contains(a.Message, "the decision that ada requested has changed") {
 		t.Errorf("bob, for another account: %+v", a)
 	}
 	if a := assign("carol", x.own("globex"), asked.Pending.ID); a.Pending != nil || a.Result.(*money.AssignResult).AssignedTo != x.own("globex") {

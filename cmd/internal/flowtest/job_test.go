@@ -64,7 +64,7 @@ func (b *bulkRig) retry(rate float64) *decide.NewJob {
 // start starts a job in the name of the operator ada.
 func (b *bulkRig) start(id string, j *decide.NewJob) (*decide.Answer, error) {
 	return b.operator().Decide(b.Context(), decide.Decision{
-		Verb: jobs.Start.Name, Target: id, Request: id, Who: "ada", Why: "finance is back", Args: decide.Args{Found: j},
+		Verb: jobs.Start.Name, Target: id, Request: id, Actor: "ada", Reason: "finance is back", Args: decide.Args{Found: j},
 	})
 }
 
@@ -186,7 +186,7 @@ func TestJob_PauseResumeCancel(t *testing.T) {
 	b.mustStart(id, j)
 	b.await(id, "under way", func(d *jobs.Details) bool { return d.Done >= 2 })
 	bob := func(verb, why, request string) (*decide.Answer, error) {
-		return b.operator().Decide(t.Context(), decide.Decision{Verb: verb + "-job", Target: id, Who: "bob", Why: why, Request: request})
+		return b.operator().Decide(t.Context(), decide.Decision{Verb: verb + "-job", Target: id, Actor: "bob", Reason: why, Request: request})
 	}
 	stateOf := func(a *decide.Answer) job.State { return a.Result.(*job.Job).State }
 	if got, err := bob("pause", "finance complains", "one"); err != nil || got.Repeated {
@@ -286,7 +286,7 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	for _, e := range j.Chosen.Events {
 		items = append(items, job.Item{Target: e.Receipt, Name: e.EventID})
 	}
-	j.ID, j.Who, j.Why = id, "ada", "finance is back"
+	j.ID, j.Actor, j.Reason = id, "ada", "finance is back"
 	if err := pgx.BeginFunc(t.Context(), b.Pool, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j.Job, items) }); err != nil {
 		t.Fatal(err)
 	}

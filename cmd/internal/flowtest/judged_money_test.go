@@ -541,7 +541,7 @@ func TestAssign_GuestAtAPaymentLink_HasThePurchase(t *testing.T) {
 		if err != nil || len(list) != min(len(x.order), 2) || slices.ContainsFunc(list, func(m billing.Money) bool { return m.Session != x.own("cs_1") || m.Kind == "payment" }) {
 			t.Errorf("%v: unassigned is %+v, %v; want the session with the money of its payment", x.order, list, err)
 		}
-		if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: money.Assign.Name, Target: x.own(assigned[n]), Args: decide.Args{Account: x.own("acme")}, Who: "ada", Why: "the customer's mail"}); err != nil {
+		if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: money.Assign.Name, Target: x.own(assigned[n]), Args: decide.Args{Account: x.own("acme")}, Actor: "ada", Reason: "the customer's mail"}); err != nil {
 			t.Errorf("%v: assign %s: %v", x.order, assigned[n], err)
 		}
 		r.says("ada", event.Approve.Name, "evt_0"+x.tag, "given to the account", decide.Args{})

@@ -22,7 +22,7 @@ func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, hanging)
 	seed := "late-" + uuid.NewString()[:8]
-	r.fault(`{"service":"workspaces","latency_ms":6000,"ignore_version":true}`, `{"service":"workspaces","next":1000,"status":503}`)
+	r.fault(`{"service":"workspaces","latency_ms":25000,"ignore_version":true}`, `{"service":"workspaces","next":1000,"status":503}`)
 	older := purchase(t, seed, "customer.subscription.created", "starter")
 	workflowID := r.receive(older)
 	r.status(older, receipt.Retrying)

@@ -39,7 +39,7 @@ func TestLetters_ShownAsTheyGoOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Config.Email.Set = none
-	if off := shown(workflows.WillLeave); off.Why != "the e-mail receipt is switched off" || off.Letter.Text != "" {
+	if off := shown(workflows.WillLeave); off.Reason != "the e-mail receipt is switched off" || off.Letter.Text != "" {
 		t.Errorf("off: %+v, %+v", off, off.Letter)
 	}
 	r.Config.Email.Set = all

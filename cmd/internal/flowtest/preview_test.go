@@ -115,7 +115,7 @@ func TestPreview_EachVerb_ChangesNothingAndHappens(t *testing.T) {
 					continue // skip the target of the workspace, which the compensation changes
 				}
 				if want.says[e.Kind] != e.Will {
-					t.Errorf("%s: %s (%s), want %s", e.Key, e.Will, e.Why, want.says[e.Kind])
+					t.Errorf("%s: %s (%s), want %s", e.Key, e.Will, e.Reason, want.says[e.Kind])
 				}
 			}
 			uses := "unchanged"

@@ -81,7 +81,7 @@ func TestJudged_GrantedAgain(t *testing.T) {
 			if got := mailed(); !slices.Equal(got, want) {
 				t.Errorf("e-mails %q, want %q", got, want)
 			}
-			if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: money.Regrant.Name, Target: x.own("sub_1"), Who: "ada", Why: "again"}); err == nil || !strings.Contains(err.Error(), "is not withheld") {
+			if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: money.Regrant.Name, Target: x.own("sub_1"), Actor: "ada", Reason: "again"}); err == nil || !strings.Contains(err.Error(), "is not withheld") {
 				t.Errorf("granted twice: %v", err)
 			}
 			if lines := r.rebuild(); len(lines) > 0 {

@@ -111,7 +111,7 @@ func TestReplay_SameRequest_OneRun(t *testing.T) {
 		t.Errorf("once more: %+v, want the first call's answer", repeated)
 	}
 	// The start was not recorded: the request is still pending.
-	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = jsonb_build_object('request', 'replay-1', 'who', 'ada', 'reason', 'x', 'previous', $2::text) where event_id = $1`, e.ID, first)
+	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = jsonb_build_object('request', 'replay-1', 'actor', 'ada', 'reason', 'x', 'previous', $2::text) where event_id = $1`, e.ID, first)
 	r.until("the run is found by its request", func() bool {
 		return r.rows(`select concat_ws(' ', status, rerun is null) from receipts where event_id = $1`, e.ID)[0] == "processing t"
 	})
@@ -172,7 +172,7 @@ func TestReplay_ResetCameFirst_StandsIn(t *testing.T) {
 	r.status(e, receipt.Dead)
 	first := r.Temporal.GetWorkflow(t.Context(), id, "").GetRunID()
 	// Set the state that exists if the run ended and was reset at once.
-	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = '{"request":"r","who":"ada","reason":"x","previous":"another"}' where event_id = $1`, e.ID)
+	r.exec(`update receipts set status = 'received', dispatch_at = now(), rerun = '{"request":"r","actor":"ada","reason":"x","previous":"another"}' where event_id = $1`, e.ID)
 	r.until("the run that goes on is taken for it", func() bool {
 		return r.rows(`select concat_ws(' ', status, rerun is null) from receipts where event_id = $1`, e.ID)[0] == "processing t"
 	})

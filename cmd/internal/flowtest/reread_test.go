@@ -112,7 +112,7 @@ func (w drillWorld) reads(found *rules.Reread, pause bool) {
 	reading := "reread-" + uuid.NewString()[:8]
 	decide := func(d decides.Decision) {
 		w.Helper()
-		d.Who, d.Why = "ada", "the reader had a fault"
+		d.Actor, d.Reason = "ada", "the reader had a fault"
 		if _, err := w.operatorOver(w.Pool).Decide(w.Context(), d); err != nil {
 			w.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestReread_TaxAlone_AskedAndCorrected(t *testing.T) {
 	o.FourEyes = true
 	confirms := ""
 	for i, who := range []string{"ada", "bob"} {
-		d := decides.Decision{Verb: money.Correct.Name, Target: x.own("in_1"), Why: "the reader read no tax"}
+		d := decides.Decision{Verb: money.Correct.Name, Target: x.own("in_1"), Reason: "the reader read no tax"}
 		of(who)(&d)
 		d.Confirms = confirms
 		a, err := o.Decide(t.Context(), d)

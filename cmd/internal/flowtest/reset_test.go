@@ -64,7 +64,7 @@ func TestReset_DecisionBeforeTheNewRunWaits_Refused(t *testing.T) {
 	resetTo(ctx, t, c, in.ID(), firstStarted)
 	await(ctx, t, loading)
 	for _, action := range []string{workflows.UpdateSkip, workflows.UpdateCompensate, workflows.UpdateRetry} {
-		err := sendUpdate(ctx, c, in.ID(), action, "r", workflows.DecisionInput{Who: "ada", Why: "looked at it"})
+		err := sendUpdate(ctx, c, in.ID(), action, "r", workflows.DecisionInput{Actor: "ada", Reason: "looked at it"})
 		if err == nil || !strings.Contains(err.Error(), "is not waiting for a decision") {
 			t.Errorf("%s: %v, want it refused", action, err)
 		}

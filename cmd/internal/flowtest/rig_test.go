@@ -110,7 +110,7 @@ type rig struct {
 	starter *dispatch.Dispatcher
 	// account limits the journals to one account, unless it is "".
 	account string
-	// patience is the timeout of every wait; 0 means four minutes.
+	// patience is the timeout of every wait; 0 means ten minutes.
 	patience time.Duration
 	// eyes are the test's own database connections. Connecting may take long on a busy machine.
 	eyes *pgxpool.Pool
@@ -396,7 +396,7 @@ func (r *rig) keep(e receipt.New) event.Ref {
 // until calls ready until it returns true, with increasing delays.
 func (r *rig) until(what string, ready func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(r.patience, 4*time.Minute))
+	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(r.patience, 10*time.Minute))
 	defer cancel()
 	for begun := time.Now(); !ready(); {
 		select {
@@ -460,7 +460,7 @@ func (r *rig) decide(workflowID, action string, in workflows.DecisionInput) {
 // decideAbout makes a decision about a run as ada, and returns the answer.
 func decideAbout(ctx context.Context, o *decide.Operator, workflowID, action string, in workflows.DecisionInput) error {
 	_, err := o.Decide(ctx, decide.Decision{
-		Verb: action, Target: workflowID, Who: "ada", Why: "looked at it",
+		Verb: action, Target: workflowID, Actor: "ada", Reason: "looked at it",
 		Args: decide.Args{Effect: in.Effect, Reference: in.Reference, Confirm: in.Confirm},
 	})
 	return err

@@ -352,7 +352,7 @@ func TestRules_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 	}
 	id := "rules-" + uuid.NewString()[:8]
 	apply := decides.Decision{
-		Verb: rules.Apply.Name, Target: diff.To, Request: id, Who: "ada", Why: "the map was wrong",
+		Verb: rules.Apply.Name, Target: diff.To, Request: id, Actor: "ada", Reason: "the map was wrong",
 		Args: decides.Args{Found: &rules.Change{Diff: diff, Rate: 100}},
 	}
 	for range 2 { // a repeated request is applied once
@@ -398,7 +398,7 @@ func TestRules_PricesMappedLate_AsInTheTwinWorld(t *testing.T) {
 	}
 	corrections := 0
 	for _, object := range asked {
-		decide := decides.Decision{Verb: money.Correct.Name, Target: object, Who: "ada", Why: "the reader had a fault"}
+		decide := decides.Decision{Verb: money.Correct.Name, Target: object, Actor: "ada", Reason: "the reader had a fault"}
 		preview, err := w.operator().Preview(t.Context(), decide)
 		if err != nil || preview.Refused != "" || len(preview.Effects) == 0 {
 			t.Fatalf("preview of %s: %+v, %v", object, preview, err)

@@ -92,8 +92,8 @@ func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 		writeGolden(t, "ReconcileAccounts", "made", r.history(workflowID, ""))
 	}
 	_, id, _ := strings.Cut(workflowID, ":")
-	if !strings.Contains(came.Says, id+": reconcile of 3 accounts") {
-		t.Errorf("the result is %q", came.Says)
+	if !strings.Contains(came.Message, id+": reconcile of 3 accounts") {
+		t.Errorf("the result is %q", came.Message)
 	}
 	b := bulkRig{rig: r}
 	d := b.await(id, "finished", state(job.Finished))
@@ -115,8 +115,8 @@ func TestSchedule_ReconcileAccounts_EachIsSameMendedOrAsks(t *testing.T) {
 	if got := r.rows(`select count(*)::text from accounts where reconciled_at is not null`); got[0] != "3" {
 		t.Errorf("%s accounts were compared", got[0])
 	}
-	if _, again := r.trigger(schedules.Reconcile); !strings.Contains(again.Says, "of 3 accounts") {
-		t.Errorf("the result of the next day is %q", again.Says)
+	if _, again := r.trigger(schedules.Reconcile); !strings.Contains(again.Message, "of 3 accounts") {
+		t.Errorf("the result of the next day is %q", again.Message)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestReconcileAll_OneRequestASecond_KeepsTheRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	made.Rate = 50
-	if _, err := o.Decide(t.Context(), decide.Decision{Verb: jobs.Start.Name, Request: "slow", Target: "slow", Who: "ada", Why: "the firewall was shut", Args: decide.Args{Found: made}}); err != nil {
+	if _, err := o.Decide(t.Context(), decide.Decision{Verb: jobs.Start.Name, Request: "slow", Target: "slow", Actor: "ada", Reason: "the firewall was shut", Args: decide.Args{Found: made}}); err != nil {
 		t.Fatal(err)
 	}
 	b := bulkRig{rig: r}
@@ -175,7 +175,7 @@ func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 			lost := purchaseAt(t, "lost-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Hour))
 			late := purchaseAt(t, "late-"+uuid.NewString()[:8], "invoice.paid", "starter", time.Now().Add(-time.Second))
 			r.tell(lost, late)
-			if _, came := r.trigger(schedules.Gaps + "stripe"); !strings.Contains(came.Says, "neither a delivery nor an import") {
+			if _, came := r.trigger(schedules.Gaps + "stripe"); !strings.Contains(came.Message, "neither a delivery nor an import") {
 				t.Errorf("before the first delivery the search returned %+v", came)
 			}
 			r.exec(`insert into source_hours (source, hour, count) values ('stripe', now(), 1)`)
@@ -183,7 +183,7 @@ func TestSchedule_Gaps_FiledOrTold(t *testing.T) {
 			if recording() {
 				writeGolden(t, "FindGaps", policy, r.history(workflowID, ""))
 			}
-			if !strings.HasPrefix(came.Says, says) || (came.Left > 0) != (policy == "report") {
+			if !strings.HasPrefix(came.Message, says) || (came.Left > 0) != (policy == "report") {
 				t.Errorf("the result is %+v", came)
 			}
 			if policy == "auto" {

@@ -76,7 +76,7 @@ func slowSinks(c *config.Config) {
 func TestSignup_NamedByTheSession_OneOfEach(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, namedWithin(time.Minute))
-	all := r.signups(signup, schematest.OrLong(6, 40), 1500*time.Millisecond)
+	all := r.signups(signup, schematest.OrLong(6, 20), 1500*time.Millisecond)
 	seen := r.sight(judgedSQL)
 	for i, x := range all {
 		want := []string{
@@ -108,7 +108,7 @@ func TestSignup_PaidBackBeforeItIsNamed_BookedUnderTheAccount(t *testing.T) {
 		refund("created", 3*time.Second, "re_1", "succeeded", "pi_1", 500),
 		dispute("created", 4*time.Second, "needs_response", []any{moved("txn_1", -1000, 4*time.Second)}),
 	})
-	all := r.signups(story, schematest.OrLong(3, 20), time.Second)
+	all := r.signups(story, schematest.OrLong(3, 10), time.Second)
 	seen := r.sight([]string{`select concat_ws(' ', kind, object, account, amount) from finance_entries`, `select concat_ws(' ', kind, account) from tasks`})
 	for i, x := range all {
 		got := slices.Sorted(slices.Values(seen[i]))

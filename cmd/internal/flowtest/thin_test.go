@@ -257,7 +257,7 @@ func TestThinEvents_Parked_PreviewSaysWhatIsKnown(t *testing.T) {
 	cfg.Sources["stripe"] = source
 	o.Outlook = process.Outlook(&cfg, r.Pool, r.Receipts)
 	p, err := o.Preview(t.Context(), approve)
-	if err != nil || !p.Asks || len(p.Effects) != 2 || p.Effects[0].Kind != "fetch-object" || !strings.Contains(p.Effects[0].Why, "the following effects depend on it") {
+	if err != nil || !p.Asks || len(p.Effects) != 2 || p.Effects[0].Kind != "fetch-object" || !strings.Contains(p.Effects[0].Reason, "the following effects depend on it") {
 		t.Errorf("with a key: %v, %+v", err, p)
 	}
 }

@@ -41,7 +41,7 @@ func (r *rig) operatorOver(db *pgxpool.Pool) *decide.Operator {
 // says makes a decision that must be accepted.
 func (r *rig) says(who, verb, target, why string, args decide.Args) *decide.Answer {
 	r.Helper()
-	answer, err := r.operator().Decide(r.Context(), decide.Decision{Verb: verb, Target: target, Who: who, Why: why, Args: args})
+	answer, err := r.operator().Decide(r.Context(), decide.Decision{Verb: verb, Target: target, Actor: who, Reason: why, Args: args})
 	if err != nil {
 		r.Fatalf("%s: %v", verb, err)
 	}
@@ -57,7 +57,7 @@ type answer struct {
 // ask makes a decision about an event as ada.
 func (r *rig) ask(verb string, e forge.Event, change ...func(*decide.Decision)) (answer, error) {
 	r.Helper()
-	a := decide.Decision{Verb: verb, Target: e.ID, Who: "uid:1(ada)", Why: "looked at it"}
+	a := decide.Decision{Verb: verb, Target: e.ID, Actor: "uid:1(ada)", Reason: "looked at it"}
 	for _, c := range change {
 		c(&a)
 	}
@@ -288,7 +288,7 @@ func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
 	id := r.receive(e)
 	r.status(e, receipt.Dead)
 	r.clearFaults()
-	in := workflows.DecisionInput{Who: "uid:0(ada)", Why: "looked at it"}
+	in := workflows.DecisionInput{Actor: "uid:0(ada)", Reason: "looked at it"}
 	refused := func(what, request, action string, in workflows.DecisionInput) {
 		t.Helper()
 		r.until("the run takes decisions", func() bool {
@@ -310,7 +310,7 @@ func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
 	other.Effect = "finance-export"
 	refused("about another effect", "hers", workflows.UpdateRetry, other)
 	other = in
-	other.Who = "uid:0(bob)"
+	other.Actor = "uid:0(bob)"
 	refused("in another's name", "hers", workflows.UpdateRetry, other)
 	if got := r.rows(`select status from receipts`); got[0] != "dead" || r.done("finance") != 0 {
 		t.Errorf("the event is %s, and finance has %d entries", got[0], r.done("finance"))

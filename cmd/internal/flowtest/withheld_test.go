@@ -133,7 +133,7 @@ func TestEffectsOff_NothingIsSent_UntilOn(t *testing.T) {
 	if got := r.received(); got != nothing {
 		t.Errorf("while effects are off: %s", got)
 	}
-	if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: event.EffectsOff.Name, Target: "live", Who: "ada", Why: "again"}); err == nil {
+	if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: event.EffectsOff.Name, Target: "live", Actor: "ada", Reason: "again"}); err == nil {
 		t.Error("effects were switched off twice")
 	}
 	r.says("ada", event.EffectsOn.Name, "live", "day one", decide.Args{From: now.Add(time.Second).Format(time.RFC3339)})

@@ -35,8 +35,8 @@ type Config struct {
 	EffectsFrom string
 	// Began, if set, is called before anything is read. If it returns an error, the import ends.
 	Began func(ctx context.Context, i imports.Import) error
-	// Told is called after each page. It gets the name of the list and the number of objects read.
-	Told func(list string, read int)
+	// OnPage is called after each page. It gets the name of the list and the number of objects read.
+	OnPage func(list string, read int)
 }
 
 // Result is the result of an import.
@@ -118,7 +118,7 @@ func (r *run) list(ctx context.Context, list stripe.List, account string) error 
 		if err := r.store.Advance(ctx, r.Import); err != nil {
 			return err
 		}
-		r.Told(key, r.Read[list.Name])
+		r.OnPage(key, r.Read[list.Name])
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func setup(t *testing.T) *world {
 	w.config = importer.Config{
 		Pool: w.pool, API: api.With(stripe.Patience{Tries: 3, First: time.Millisecond}), Source: "stripe", Mode: webhook.Live,
 		Policy: fact.Policy{Prices: map[string]fact.Price{"price_pro": {Plan: "pro"}}, Order: []string{"pro"}, Features: map[string][]string{"pro": {"api"}}, Grace: time.Hour},
-		Told:   func(list string, _ int) { w.told = append(w.told, list) },
+		OnPage: func(list string, _ int) { w.told = append(w.told, list) },
 	}
 	return w
 }
@@ -126,7 +126,7 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	w.happened(params...)
 
 	w.fault(`{"service":"stripe","status":429,"retry_after":0,"next":2}`) // can pass
-	w.config.Told = func(list string, read int) {
+	w.config.OnPage = func(list string, read int) {
 		w.told = append(w.told, list)
 		if list == "subscriptions" && read == 100 {
 			w.fault(`{"service":"stripe","status":503,"next":3}`) // more errors than the import retries
@@ -137,7 +137,7 @@ func TestRun_EverythingOnce_AlsoWhenBrokenOff(t *testing.T) {
 	}
 	w.clean()
 	before := w.one(`select count(*) from facts`)
-	w.told, w.config.Told = nil, func(list string, _ int) { w.told = append(w.told, list) }
+	w.told, w.config.OnPage = nil, func(list string, _ int) { w.told = append(w.told, list) }
 	result, err := importer.Run(t.Context(), w.config)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestRun_CursorDeletedMeanwhile_ReadFromTheBeginning(t *testing.T) {
 		params = append(params, forge.Params{Type: "customer.created", Account: fmt.Sprint("acct-", i), Live: true})
 	}
 	w.happened(params...)
-	w.config.Told = func(list string, read int) {
+	w.config.OnPage = func(list string, read int) {
 		if list == "customers" && read == 100 {
 			w.fault(`{"service":"stripe","mode":"missing"}`) // makes the cursor of the list invalid
 		}

@@ -78,7 +78,7 @@ func TestChoices(t *testing.T) {
 		for _, choice := range event.Choices(&o, "evt_1", &c.receipt) {
 			line := strings.TrimSuffix(strings.TrimPrefix(choice.Line(), "pawl "), " --reason REASON")
 			got = append(got, strings.Replace(strings.TrimPrefix(line, "events "), " evt_1", "", 1))
-			if choice.Does == "" {
+			if choice.Effect == "" {
 				t.Errorf("%s: %s does nothing", name, line)
 			}
 		}

@@ -57,7 +57,7 @@ func parkedEvents(t *testing.T, ids ...string) *pgxpool.Pool {
 }
 
 func ask(verb, id string) decide.Decision {
-	return decide.Decision{Verb: verb, Target: id, Who: "ada", Why: "looked at it"}
+	return decide.Decision{Verb: verb, Target: id, Actor: "ada", Reason: "looked at it"}
 }
 
 // If no worker runs, a decision fails with an error that gives the reason, and the command does not hang.
@@ -184,7 +184,7 @@ func TestDecide_SameRequest_OneDecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := o.Decide(t.Context(), d)
-	if err != nil || !answer.Repeated || !strings.Contains(answer.Says, "evt_1 is processing now") {
+	if err != nil || !answer.Repeated || !strings.Contains(answer.Message, "evt_1 is processing now") {
 		t.Fatalf("got %+v, %v; want the first call's answer", answer, err)
 	}
 	if r := answer.Result.(*event.Result); len(r.Effects) != 1 || len(r.About) != 1 || told != 2 || len(trail(t, db)) != 1 {
@@ -205,7 +205,7 @@ func TestDecide_SameRequest_OtherArguments_Refused(t *testing.T) {
 	d.Request = "req-1"
 	_, _ = o.Decide(t.Context(), d)
 	for name, change := range map[string]func(*decide.Decision){
-		"effect": func(d *decide.Decision) { d.Effect = "finance-export:x" }, "why": func(d *decide.Decision) { d.Why = "another reason" },
+		"effect": func(d *decide.Decision) { d.Effect = "finance-export:x" }, "why": func(d *decide.Decision) { d.Reason = "another reason" },
 		"verb": func(d *decide.Decision) { d.Verb = "skip" },
 	} {
 		other := d
@@ -234,7 +234,7 @@ func TestDecide_Reveal_NeverRepeated(t *testing.T) {
 	o := over(db, says(nil))
 	requests := map[string]bool{}
 	for range 2 {
-		a, err := o.Decide(t.Context(), decide.Decision{Verb: "reveal", Target: "evt_1", Why: "the customer asks", By: admin, Request: "req-1"})
+		a, err := o.Decide(t.Context(), decide.Decision{Verb: "reveal", Target: "evt_1", Reason: "the customer asks", By: admin, Request: "req-1"})
 		if err != nil || a.Repeated {
 			t.Fatalf("%+v, %v", a, err)
 		}
@@ -279,7 +279,7 @@ func TestDecide_Refused_NothingRecorded_PreviewedAlike(t *testing.T) {
 		"unknown verb":                       {Verb: "mend"},
 		"approve is for a run that waits":    {Verb: "approve", Target: "evt_done"},
 	} {
-		d.Who, d.Why = "ada", "x"
+		d.Actor, d.Reason = "ada", "x"
 		if d.Target == "" {
 			d.Target = "evt_1"
 		}
@@ -331,10 +331,10 @@ func TestDecide_BadAsk_SaysWhatIsMissing(t *testing.T) {
 		change func(*decide.Decision)
 		says   string
 	}{
-		"no reason":  {func(a *decide.Decision) { a.Why = " " }, "your name and a reason are required"},
+		"no reason":  {func(a *decide.Decision) { a.Reason = " " }, "your name and a reason are required"},
 		"no verb":    {func(a *decide.Decision) { a.Verb = "mend" }, `unknown verb "mend": use one of run,`},
 		"request ID": {func(a *decide.Decision) { a.Request = "a b" }, "printable ASCII"},
-		"NUL":        {func(a *decide.Decision) { a.Why = "x\x00" }, "without NUL"},
+		"NUL":        {func(a *decide.Decision) { a.Reason = "x\x00" }, "without NUL"},
 		"unknown":    {func(a *decide.Decision) { a.Target = "evt_2" }, `no event "evt_2"`},
 	} {
 		a := ask("retry", "evt_1")

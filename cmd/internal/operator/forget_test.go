@@ -63,7 +63,7 @@ func TestForget_ErasesAllOfOneCustomer(t *testing.T) {
 	keep(1)
 	o := over(db, says(nil))
 	refused := new(decide.RefusedError)
-	if _, err := o.Decide(t.Context(), ask("forget", "cus_1")); !errors.As(err, &refused) || !strings.Contains(refused.Why, "evt_4") {
+	if _, err := o.Decide(t.Context(), ask("forget", "cus_1")); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "evt_4") {
 		t.Fatalf("an event is at work: %v", err)
 	}
 	exec(`update receipts set status = 'processed'`)
@@ -75,11 +75,11 @@ func TestForget_ErasesAllOfOneCustomer(t *testing.T) {
 		t.Errorf("shown is %+v", held)
 	}
 	preview, err := o.Preview(t.Context(), ask("forget", "cus_1"))
-	if err != nil || !strings.Contains(preview.Says, "1 addresses, 3 payloads, 1 stored requests") || count(`select count(*) from receipt_bodies`) != 4 {
+	if err != nil || !strings.Contains(preview.Message, "1 addresses, 3 payloads, 1 stored requests") || count(`select count(*) from receipt_bodies`) != 4 {
 		t.Errorf("preview %+v, %v", preview, err)
 	}
 	answer, err := o.Decide(t.Context(), ask("forget", "cus_1"))
-	if err != nil || answer.Says != preview.Says {
+	if err != nil || answer.Message != preview.Message {
 		t.Fatalf("%+v, %v; want what the preview said", answer, err)
 	}
 	keep(2)

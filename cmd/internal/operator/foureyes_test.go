@@ -111,7 +111,7 @@ func (o *office) body(id string, amount int64, currency string) []byte {
 
 // by makes a decision in the name of a person; nil is the command line.
 func (o *office) by(p *decide.Person, verb, target string, change ...func(*decide.Decision)) (*decide.Answer, error) {
-	d := decide.Decision{Verb: verb, Target: target, By: p, Who: "uid:1(ada)", Why: "looked at it"}
+	d := decide.Decision{Verb: verb, Target: target, By: p, Actor: "uid:1(ada)", Reason: "looked at it"}
 	for _, c := range change {
 		c(&d)
 	}
@@ -207,7 +207,7 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 	o.refuses(bob, "approve", "evt_1", "confirm it (pending "+p.ID+")")
 	// The second person has the same name and the same request ID as the first person: only the identity counts.
 	namesake := &decide.Person{Identity: bob.Identity, Name: "ada", Roles: bob.Roles}
-	if a := o.decides(namesake, "approve", "evt_1", request("r-1"), confirms(p)); a.Who != "ada" || a.Result.(*event.Result).EventID != "evt_1" {
+	if a := o.decides(namesake, "approve", "evt_1", request("r-1"), confirms(p)); a.Actor != "ada" || a.Result.(*event.Result).EventID != "evt_1" {
 		t.Errorf("answered %+v", a)
 	}
 	o.stands(id, "received", 0)
@@ -223,7 +223,7 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 	}
 
 	// Each repeated request returns its first result and changes nothing.
-	if a, err := o.by(ada, "approve", "evt_1", request("r-1")); err != nil || !a.Repeated || a.Pending != nil || !strings.Contains(a.Says, "no longer waits") {
+	if a, err := o.by(ada, "approve", "evt_1", request("r-1")); err != nil || !a.Repeated || a.Pending != nil || !strings.Contains(a.Message, "no longer waits") {
 		t.Errorf("ada's again: %+v, %v", a, err)
 	}
 	if a, err := o.by(bob, "approve", "evt_1", request("r-1"), confirms(p)); err != nil || !a.Repeated {
@@ -454,7 +454,7 @@ func jobOf(t *testing.T, db *pgxpool.Pool, action string) func(*decide.Decision)
 		t.Fatal(err)
 	}
 	return func(d *decide.Decision) {
-		d.Request = "job-of-" + d.Who
+		d.Request = "job-of-" + d.Actor
 		if d.By != nil {
 			d.Request = "job-of-" + d.By.Name
 		}
@@ -501,7 +501,7 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 		o.refuses(p, "start-job", "x", "sign in to the console", jobOf(t, o.DB, "approve"))
 	}
 	p := o.asks(ada, "start-job", "x", jobOf(t, o.DB, "approve"))
-	if p.Target != "4 events" || p.Does() != "approve" || p.Args["status"] != "needs_review" || p.Args["rate"] != "100" {
+	if p.Target != "4 events" || p.Action() != "approve" || p.Args["status"] != "needs_review" || p.Args["rate"] != "100" {
 		t.Errorf("waits: %+v", p)
 	}
 	o.refuses(ada, "start-job", "x", "since your request", o.confirmsJob(p))
@@ -516,7 +516,7 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 		t.Errorf("bob sees %+v, %v", made, err)
 	}
 	a := o.decides(bob, "start-job", "x", o.confirmsJob(p))
-	if j := a.Result.(*job.Job); j.Who != "bob" || j.AskedBy != "ada" || j.Items != 4 || j.Subject != "bob" {
+	if j := a.Result.(*job.Job); j.Actor != "bob" || j.AskedBy != "ada" || j.Items != 4 || j.Subject != "bob" {
 		t.Errorf("made %+v", j)
 	}
 	o.exec(`update receipts set updated_at = clock_timestamp() where id = $1`, ids[1])
@@ -577,7 +577,7 @@ func TestFourEyes_Rules_AppliedByJob(t *testing.T) {
 	if active, err := billing.ActiveRulesHash(t.Context(), o.DB); err != nil || active == hash {
 		t.Errorf("%s is active before the job, %v", active, err)
 	}
-	if j, is := a.Result.(*job.Job); !is || j.AskedBy != "bob" || j.Who != "carol" {
+	if j, is := a.Result.(*job.Job); !is || j.AskedBy != "bob" || j.Actor != "carol" {
 		t.Errorf("answered %+v", a)
 	}
 	if j := o.works("rules-1"); j.Done != 1 {

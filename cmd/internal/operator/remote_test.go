@@ -72,8 +72,8 @@ func TestRemote_Answers_AreTheWorkers(t *testing.T) {
 	if len(got.Choices) == 0 || got.Choices[0].Decision == nil || got.Choices[0].Decision.Verb != want.Choices[0].Decision.Verb {
 		t.Errorf("the choices are %+v, want their decisions", got.Choices)
 	}
-	_, err = r.console.Decide(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: signedIn("ada"), Why: "w"})
-	_, err2 = r.worker.Decide(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: signedIn("ada"), Why: "w"})
+	_, err = r.console.Decide(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: signedIn("ada"), Reason: "w"})
+	_, err2 = r.worker.Decide(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: signedIn("ada"), Reason: "w"})
 	refused, is := errors.AsType[*decide.RefusedError](err)
 	if !is || err.Error() != err2.Error() || refused.Try[0].Decision == nil {
 		t.Errorf("refused with %v, want %v", err, err2)
@@ -81,7 +81,7 @@ func TestRemote_Answers_AreTheWorkers(t *testing.T) {
 	if _, err := event.Examine(t.Context(), r.console, "evt_2"); !decide.IsFault(err, decide.Unknown) {
 		t.Errorf("an unknown event: %v", err)
 	}
-	answer, err := r.console.Decide(t.Context(), decide.Decision{Verb: token.New.Name, Target: "shop", By: signedIn("ada"), Why: "w",
+	answer, err := r.console.Decide(t.Context(), decide.Decision{Verb: token.New.Name, Target: "shop", By: signedIn("ada"), Reason: "w",
 		Args: decide.Args{Role: "viewer", Expires: "never", Networks: "all"}})
 	if made, is := answer.Result.(*token.Result); err != nil || !is || made.Token == "" {
 		t.Errorf("a new token: %+v, %v", answer, err)
@@ -93,7 +93,7 @@ func TestServe_NoPerson_Refused(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, "evt_1")
 	for _, by := range []*decide.Person{nil, {Name: "uid:0(root)", Roles: []role.Role{role.Admin}}, {Roles: []role.Role{role.Admin}}} {
-		_, err := r.console.Decide(t.Context(), decide.Decision{Verb: "retry", Target: "evt_1", Who: "uid:0(root)", Why: "w", By: by})
+		_, err := r.console.Decide(t.Context(), decide.Decision{Verb: "retry", Target: "evt_1", Actor: "uid:0(root)", Reason: "w", By: by})
 		if !decide.IsFault(err, decide.Invalid) {
 			t.Errorf("a decision by %+v: %v", by, err)
 		}
@@ -155,7 +155,7 @@ func TestReveal_RecordedBeforeItIsRead(t *testing.T) {
 			ran.mu.Lock()
 			ran.list = nil
 			ran.mu.Unlock()
-			return o.Decide(t.Context(), decide.Decision{Verb: verb, Target: of.target, By: signedIn("ada"), Why: "the customer wrote"})
+			return o.Decide(t.Context(), decide.Decision{Verb: verb, Target: of.target, By: signedIn("ada"), Reason: "the customer wrote"})
 		}
 		answer, err := reveal()
 		if err != nil || answer.Result == nil {

@@ -16,7 +16,7 @@ import (
 var admin = &decide.Person{Name: "ada", Roles: []role.Role{role.Admin}}
 
 func newToken(name, request string, args decide.Args) decide.Decision {
-	return decide.Decision{Verb: operatortoken.New.Name, Target: name, By: admin, Why: "the shop asks", Request: request, Args: args}
+	return decide.Decision{Verb: operatortoken.New.Name, Target: name, By: admin, Reason: "the shop asks", Request: request, Args: args}
 }
 
 // The secret of a token is returned once, to the person who created the token, and is stored nowhere.
@@ -76,7 +76,7 @@ func TestToken_NotAccepted_OneError(t *testing.T) {
 		}
 		texts[name] = answer.Result.(*operatortoken.Result).Token
 	}
-	revoke := decide.Decision{Verb: operatortoken.Revoke.Name, Target: "revoked", By: admin, Why: "it leaked"}
+	revoke := decide.Decision{Verb: operatortoken.Revoke.Name, Target: "revoked", By: admin, Reason: "it leaked"}
 	if _, err := o.Decide(t.Context(), revoke); err != nil {
 		t.Fatal(err)
 	}

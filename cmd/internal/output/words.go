@@ -42,8 +42,8 @@ func OneOf(names []string) string {
 	return strings.Join(names, "")
 }
 
-// Because formats a reason to be appended to a statement. It returns "" for an empty reason.
-func Because(reason string) string {
+// WithReason formats a reason to be appended to a statement. It returns "" for an empty reason.
+func WithReason(reason string) string {
 	if reason == "" {
 		return ""
 	}

@@ -124,8 +124,8 @@ const (
 // switchTo does the same as pawl rules apply.
 func (m *fileRules) switchTo(ctx context.Context, diff *rules.Diff, rate float64, who, why string) error {
 	_, err := m.Decide(ctx, decide.Decision{
-		Verb: rules.Apply.Name, Target: diff.To, Request: "rules-" + uuid.NewString()[:8], Who: who,
-		Why: why, Args: decide.Args{Found: &rules.Change{Diff: diff, Rate: rate}},
+		Verb: rules.Apply.Name, Target: diff.To, Request: "rules-" + uuid.NewString()[:8], Actor: who,
+		Reason: why, Args: decide.Args{Found: &rules.Change{Diff: diff, Rate: rate}},
 	})
 	if _, refused := errors.AsType[*decide.RefusedError](err); refused { // another worker has activated rules first
 		return nil

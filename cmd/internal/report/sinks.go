@@ -90,7 +90,7 @@ func Sinks(sinks []config.Served, breakers []breaker.Breaker, pauses []pause.Pau
 			if b.Sink != s.Name {
 				continue
 			}
-			r.Since, r.Reason, r.Probes = optional(b.Since), b.Why(), b.Probes
+			r.Since, r.Reason, r.Probes = optional(b.Since), b.Explanation(), b.Probes
 			if b.Open {
 				r.State = "down"
 			}

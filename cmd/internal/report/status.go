@@ -85,7 +85,7 @@ func Conditions(ctx context.Context, cfg *config.Config, o *decide.Operator) ([]
 	for _, c := range found {
 		shown := Condition{Condition: c}
 		if i := slices.IndexFunc(notices, func(n notice.Notice) bool { return n.Name == c.Name }); i >= 0 {
-			shown.NotifiedAt, shown.Since = notices[i].Told, notices[i].Since
+			shown.NotifiedAt, shown.Since = notices[i].Notified, notices[i].Since
 		}
 		list = append(list, shown)
 	}

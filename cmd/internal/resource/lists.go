@@ -165,7 +165,7 @@ var jobs = &list[job.Job]{
 		Name: "jobs", Title: "Jobs", Command: "jobs list", Path: "/jobs",
 		Short: "List the bulk jobs, newest first",
 		Empty: "There are no jobs. To decide about many events at once, open their list: Events, with a status.",
-		Right: role.RightRead, Paged: true, Drops: []string{"MADE", "WHO", "REFUSED", "FAILED"},
+		Right: role.RightRead, Paged: true, Drops: []string{"MADE", "ACTOR", "REFUSED", "FAILED"},
 	},
 	read: func(ctx context.Context, e Env, q Query) ([]job.Job, error) {
 		return job.New(e.Operator.DB).List(ctx, q.Limit, q.Cursor)
@@ -274,7 +274,7 @@ Gaps between the numbers are normal: two actions at the same time, or a repeated
 			{Name: "action", Usage: "only this `action`, such as retry"},
 			{Name: "since", Usage: "only actions since this `time`: " + TimeUsage, Kind: Time},
 		},
-		Drops: []string{"WHO", "TIME"},
+		Drops: []string{"ACTOR", "TIME"},
 	},
 	read: func(ctx context.Context, e Env, q Query) ([]audit.Row, error) {
 		f := audit.Filter{Target: q.Text("target"), Actor: q.Text("actor"), Action: q.Text("action"),

@@ -74,7 +74,7 @@ func TestQuery_WrongValue_Refused(t *testing.T) {
 			return map[string]string{c.filter: c.value}[name]
 		}, "", 1)
 		fault, is := errors.AsType[*decide.Fault](err)
-		if !is || fault.Kind != decide.Invalid || !strings.HasPrefix(fault.Says, c.message) {
+		if !is || fault.Kind != decide.Invalid || !strings.HasPrefix(fault.Message, c.message) {
 			t.Errorf("%s=%s: %v, want %s", c.filter, c.value, err, c.message)
 		}
 	}

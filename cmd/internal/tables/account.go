@@ -29,7 +29,7 @@ func Account(acc *account.Account) []output.Table {
 		label = "held back"
 	}
 	for _, why := range accounts.Reasons(acc, time.Now(), output.Date) {
-		says := why.Object + " " + why.Says
+		says := why.Object + " " + why.Message
 		if why.Event != "" {
 			says += ", by " + why.Event
 		}
@@ -50,16 +50,16 @@ func Account(acc *account.Account) []output.Table {
 		head = append(head, []any{"cash", strings.Join(sums, ", ") + ", the sum of all entries"})
 	}
 	return []output.Table{head, subscriptions(acc.Subscriptions), history(acc.History), invoices(acc),
-		claims(acc.Claims), entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
+		adjustments(acc.Adjustments), entries(acc.Entries), due(acc.Due), Tasks(acc.Tasks)}
 }
 
 func history(changes []account.Change) output.Table {
-	return output.Rows("ACCESS CHANGED|FROM|TO|WHY|BY", changes, func(c account.Change) []any {
+	return output.Rows("ACCESS CHANGED|FROM|TO|REASON|BY", changes, func(c account.Change) []any {
 		from := ""
 		if c.Before != nil {
 			from = usesOf(*c.Before)
 		}
-		return []any{c.At, from, usesOf(c.After), c.Why, eventLink(c.Event)}
+		return []any{c.At, from, usesOf(c.After), c.Reason, eventLink(c.Event)}
 	})
 }
 
@@ -124,7 +124,7 @@ func subscriptions(list []account.Subscription) output.Table {
 			}
 		}
 		return []any{objectLink(s.ID), output.Badge(cmp.Or(s.Status, "unknown")), plan(s.Plan, s.Quantity), s.PeriodEnd,
-			strings.Join(notes, "; "), eventLink(s.Because)}
+			strings.Join(notes, "; "), eventLink(s.Event)}
 	})
 }
 
@@ -144,7 +144,7 @@ func invoices(acc *account.Account) output.Table {
 			notes = append(notes, "next "+output.Date(i.NextAttempt))
 		}
 		return []any{objectLink(i.ID), i.Number, output.Badge(i.Status), money.Format(i.Due, i.Currency), i.PaidAt,
-			strings.Join(notes, "; "), eventLink(i.Because)}
+			strings.Join(notes, "; "), eventLink(i.Event)}
 	})
 	if acc.MoreInvoices {
 		rows = append(rows, []any{"older ones are not shown"})
@@ -159,8 +159,8 @@ func entries(entries []account.Entry) output.Table {
 	})
 }
 
-func claims(claims []account.Claim) output.Table {
-	return output.Rows("CLAIM|KIND|STATUS|INVOICE|AMOUNT", claims, func(c account.Claim) []any {
+func adjustments(adjustments []account.Adjustment) output.Table {
+	return output.Rows("ADJUSTMENT|KIND|STATUS|INVOICE|AMOUNT", adjustments, func(c account.Adjustment) []any {
 		return []any{objectLink(c.ID), strings.ReplaceAll(c.Kind, "_", " "), output.Badge(c.Status),
 			objectLink(c.Invoice), money.Format(c.Amount, c.Currency)}
 	})
@@ -168,7 +168,7 @@ func claims(claims []account.Claim) output.Table {
 
 func due(due []account.Due) output.Table {
 	return output.Rows("DUE|WHAT|OBJECT|BY", due, func(d account.Due) []any {
-		what := map[fold.Why]string{
+		what := map[fold.DueKind]string{
 			fold.DueEnd: "access ends as planned", fold.DueGrace: "the grace period ends",
 			fold.DueOneOff:  "access from a one-off purchase ends",
 			fold.DueEnding:  "sends the e-mail that access ends with the grace period",
@@ -181,7 +181,7 @@ func due(due []account.Due) output.Table {
 			fold.DueHold:    "updates the workspace after a hold began or ended",
 			fold.DueRefold:  "updates the workspace after a recomputation",
 			fold.DueChanged: "sends the e-mail about the changed access",
-		}[d.Why]
+		}[d.Kind]
 		return []any{&d.At, what, objectLink(d.Object), eventLink(d.Event)}
 	})
 }

@@ -17,7 +17,7 @@ func EventHead(e *event.Evidence, page string) output.Table {
 	r := e.Receipt
 	head := output.Table{
 		{"event", r.EventID + "  " + r.Type},
-		{"status", r.Status + Because(r.Status, r.Open())},
+		{"status", r.Status + WithReason(r.Status, r.Open())},
 		{"source", r.Source + " (" +
 			strings.Join(slices.DeleteFunc([]string{r.Provider, r.Account, r.Mode, r.APIVersion}, empty), ", ") + ")"},
 		{"receipt", eventLink(r.ID)},
@@ -84,13 +84,13 @@ func Received(e *event.Evidence) output.Table {
 
 func whenNext(n event.Next) string {
 	if n.At == nil {
-		return n.Says
+		return n.Message
 	}
 	text := output.Time(*n.At)
 	if in := time.Until(*n.At).Round(time.Second); in > 0 {
 		text += " (in " + in.String() + ")"
 	}
-	return text + ": " + n.Says
+	return text + ": " + n.Message
 }
 
 func tryLine(t event.Try) string {
@@ -103,7 +103,7 @@ func tryLine(t event.Try) string {
 	default:
 		text += " is under way"
 	}
-	return text + output.Because(t.Error)
+	return text + output.WithReason(t.Error)
 }
 
 // Done returns the effects in a final state.
@@ -166,7 +166,7 @@ func AskedFor(e *event.Evidence) output.Table {
 	if len(rows) == 0 {
 		rows = output.Table{{"asked for", "nothing, by nobody"}}
 	}
-	return append(rows, []any{"replay safe?", e.Replay.Says})
+	return append(rows, []any{"replay safe?", e.Replay.Message})
 }
 
 // AskedOf returns the action that a person took in a step. It returns false for an automatic step.
@@ -227,7 +227,7 @@ func Timeline(entries []timeline.Entry) output.Table {
 			entries[i].Key == s.Key && entries[i].Error == s.Error; i++ {
 			times++
 		}
-		detail := about(s) + output.Because(s.Error)
+		detail := about(s) + output.WithReason(s.Error)
 		if times > 1 {
 			detail += fmt.Sprintf(" (%d times, until %s)", times, output.Time(entries[i-1].At))
 		}

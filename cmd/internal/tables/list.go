@@ -36,9 +36,9 @@ func Amount(of *int64, currency string) string {
 	return money.Format(*of, currency)
 }
 
-// Because formats a reason to be shown after a status. If the reason starts with the status, it removes the status.
-func Because(status, reason string) string {
-	return output.Because(strings.TrimPrefix(reason, status+": "))
+// WithReason formats a reason to be shown after a status. If the reason starts with the status, it removes the status.
+func WithReason(status, reason string) string {
+	return output.WithReason(strings.TrimPrefix(reason, status+": "))
 }
 
 func empty(s string) bool { return s == "" }
@@ -68,31 +68,33 @@ func amountOf(t account.Task) string {
 
 // Unassigned lists money that is not booked.
 func Unassigned(found []billing.Money) output.Table {
-	return output.Rows("SINCE|MODE|KIND|ID|AMOUNT|CUSTOMER|WHY", found, func(m billing.Money) []any {
+	return output.Rows("SINCE|MODE|KIND|ID|AMOUNT|CUSTOMER|REASON", found, func(m billing.Money) []any {
 		return []any{&m.Since, output.Badge(m.Mode), m.Kind, objectLink(m.ID), money.Format(m.Amount, m.Currency),
-			objectLink(m.Customer), m.Why()}
+			objectLink(m.Customer), m.Reason()}
 	})
 }
 
 // Pending lists decisions that wait for a second person.
 func Pending(waiting []pending.Decision) output.Table {
-	return output.Rows("WAITS FOR A SECOND PERSON|OF|MONEY|ASKED BY|WHY|UNTIL|PENDING", waiting,
+	return output.Rows("WAITS FOR A SECOND PERSON|OF|MONEY|ASKED BY|REASON|UNTIL|PENDING", waiting,
 		func(p pending.Decision) []any {
-			return []any{p.Does(), p.Target, decide.Sums(p.Money), p.AskedBy, p.Why, p.Until, p.ID}
+			return []any{p.Action(), p.Target, decide.Sums(p.Money), p.AskedBy, p.Reason, p.Until, p.ID}
 		})
 }
 
 // Jobs lists bulk jobs.
 func Jobs(jobs []job.Job) output.Table {
-	return output.Rows("JOB|ACTION|STATE|ITEMS|DONE|REFUSED|FAILED|LEFT|MADE|WHO|WHY", jobs, func(j job.Job) []any {
-		return []any{output.Link{To: output.Job, ID: j.ID}, j.Action, output.Badge(j.State), j.Items, j.Done, j.Refused,
-			j.Failed, j.Left(), j.CreatedAt, j.Who, j.Why}
-	})
+	return output.Rows("JOB|ACTION|STATE|ITEMS|DONE|REFUSED|FAILED|LEFT|MADE|ACTOR|REASON", jobs,
+		func(j job.Job) []any {
+			return []any{output.Link{To: output.Job, ID: j.ID}, j.Action, output.Badge(j.State), j.Items, j.Done,
+				j.Refused,
+				j.Failed, j.Left(), j.CreatedAt, j.Actor, j.Reason}
+		})
 }
 
 // Sinks lists sinks and destinations with their state.
 func Sinks(sinks []report.Sink) output.Table {
-	return output.Rows("SINK|STATE|SINCE|WAITING|PROBES|MAX CONCURRENCY|WHY", sinks, func(r report.Sink) []any {
+	return output.Rows("SINK|STATE|SINCE|WAITING|PROBES|MAX CONCURRENCY|REASON", sinks, func(r report.Sink) []any {
 		var since any = "-"
 		if r.Since != nil {
 			since = r.Since
@@ -149,14 +151,14 @@ func Job(d *jobs.Details) []output.Table {
 	if d.Reference != "" {
 		does += ", as " + d.Reference
 	}
-	by := d.Who
+	by := d.Actor
 	if d.AskedBy != "" {
-		by = d.AskedBy + ", then by " + d.Who
+		by = d.AskedBy + ", then by " + d.Actor
 	}
 	head := output.Table{
 		{"job", d.ID},
 		{"does", does + ", of " + d.Noun() + "s with " + strings.Join(filter, " ")},
-		{"asked for", "by " + by + " at " + output.Time(d.CreatedAt) + output.Because(d.Why)},
+		{"asked for", "by " + by + " at " + output.Time(d.CreatedAt) + output.WithReason(d.Reason)},
 		{"state", output.Badge(state)},
 		{d.Noun() + "s", strconv.Itoa(d.Items) + InBrackets(decide.Sums(d.Money)) +
 			", at " + fmt.Sprint(d.Rate) + " a second"},
@@ -168,7 +170,7 @@ func Job(d *jobs.Details) []output.Table {
 		if i == 0 {
 			name = map[bool]string{true: "came to", false: "now are"}[d.Action == job.Reconcile]
 		}
-		head = append(head, []any{name, strconv.Itoa(s.Events) + " " + s.Status + output.Because(s.ReasonCode)})
+		head = append(head, []any{name, strconv.Itoa(s.Events) + " " + s.Status + output.WithReason(s.ReasonCode)})
 	}
 	items := output.Rows(strings.ToUpper(d.Noun())+"|RESULT|AT|NOTE", d.List, func(i job.Item) []any {
 		var at any
@@ -239,7 +241,7 @@ func Traffic(reports []report.Source) output.Table {
 
 // RulesVersions lists the versions of the billing rules.
 func RulesVersions(known []billing.RulesVersion) output.Table {
-	return output.Rows("RULES|STATE|SINCE|WHO|WHY|LAST PROPOSED|BY", known, func(v billing.RulesVersion) []any {
+	return output.Rows("RULES|STATE|SINCE|ACTOR|REASON|LAST PROPOSED|BY", known, func(v billing.RulesVersion) []any {
 		state := output.Badge("proposed")
 		switch {
 		case v.Active:
@@ -247,13 +249,13 @@ func RulesVersions(known []billing.RulesVersion) output.Table {
 		case v.Since != nil:
 			state = "replaced"
 		}
-		return []any{v.Hash, state, v.Since, v.Who, v.Why, v.ProposedAt, v.ProposedBy}
+		return []any{v.Hash, state, v.Since, v.Actor, v.Reason, v.ProposedAt, v.ProposedBy}
 	})
 }
 
 // Audit lists the actions of operators.
 func Audit(found []audit.Row) output.Table {
-	return output.Rows("NUMBER|TIME|WHO|IDENTITY|ACTION|TARGET|WHY", found, func(r audit.Row) []any {
+	return output.Rows("NUMBER|TIME|ACTOR|IDENTITY|ACTION|TARGET|REASON", found, func(r audit.Row) []any {
 		return []any{r.ID, r.At, r.Actor, strings.TrimSpace(r.Issuer + " " + r.Subject), r.Action, r.Target, r.Reason}
 	})
 }
@@ -273,7 +275,7 @@ func TaskHead(t task.Shown) output.Table {
 
 // TaskActions lists the actions of people on a task.
 func TaskActions(t task.Shown) output.Table {
-	return output.Rows("AT|WHO|WHAT|WHY", t.Actions, func(done audit.Row) []any {
+	return output.Rows("AT|ACTOR|WHAT|REASON", t.Actions, func(done audit.Row) []any {
 		return []any{done.At, done.Actor, done.Action, done.Reason}
 	})
 }

@@ -37,8 +37,8 @@ func PreviewNote(e workflows.PreviewedEffect) string {
 	if e.Undoes != "" {
 		notes = append(notes, "takes back "+e.Undoes)
 	}
-	if e.Why != "" {
-		notes = append(notes, e.Why)
+	if e.Reason != "" {
+		notes = append(notes, e.Reason)
 	}
 	if (e.Will == workflows.WillTakeBack || e.Will == workflows.WillRunAndTakeBack) && e.Undo != "" {
 		notes = append(notes, "by "+e.Undo)
@@ -81,7 +81,7 @@ func Then(p *decide.Preview) string {
 	if p.Access != nil {
 		return uses(p.Access)
 	}
-	then := "it is " + p.Outcome + Because(p.Outcome, p.Reason)
+	then := "it is " + p.Outcome + WithReason(p.Outcome, p.Reason)
 	if p.AccessAfter != nil {
 		then += "; " + uses(p.AccessAfter)
 	}
@@ -119,7 +119,7 @@ func JobPreview(p *job.Preview) output.Table {
 		ends = append(ends, fmt.Sprintf("%d would be refused (%s)", p.Refusals[why], why))
 	}
 	if p.Unknown > 0 {
-		ends = append(ends, fmt.Sprintf("%d cannot be forecast (%s)", p.Unknown, p.Why))
+		ends = append(ends, fmt.Sprintf("%d cannot be forecast (%s)", p.Unknown, p.UnknownReason))
 	}
 	outcomes := "outcomes"
 	if p.Previewed < p.Count {

@@ -32,7 +32,7 @@ func Conditions(list []report.Condition, now time.Time) output.Table {
 
 // Described returns the message of a condition, followed by its detail.
 func Described(c report.Condition) string {
-	return output.Clean(c.Message) + output.Because(output.Clean(c.Detail))
+	return output.Clean(c.Message) + output.WithReason(output.Clean(c.Detail))
 }
 
 // Onsets lists when effects start in each mode.

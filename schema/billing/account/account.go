@@ -40,9 +40,9 @@ type Account struct {
 	// account on the provider's balance, before fees.
 	Entries []Entry `json:"entries"`
 	Cash    []Cash  `json:"cash"`
-	// Claims lists the newest [MostInvoices] refunds, disputes and credit notes. A claim is money that is returned to
-	// the customer.
-	Claims []Claim `json:"claims"`
+	// Adjustments lists the newest [MostInvoices] refunds, disputes and credit notes. A claim is money that is
+	// returned to the customer.
+	Adjustments []Adjustment `json:"adjustments"`
 	// Due lists the scheduled actions, earliest first.
 	Due       []Due      `json:"due"`
 	Workspace *Workspace `json:"workspace"`
@@ -77,8 +77,8 @@ type Grant struct {
 	// Until is the expected end of the grant. Ends is its scheduled end. Both are null if there is no end.
 	Until *time.Time `json:"expected_end_at"`
 	Ends  *time.Time `json:"ends_at"`
-	// Because is the ID of the event that caused the grant.
-	Because string `json:"event"`
+	// Event is the ID of the event that caused the grant.
+	Event string `json:"event"`
 }
 
 // Subscription is the state of a subscription, computed from its facts.
@@ -94,8 +94,8 @@ type Subscription struct {
 	EndedAt      *time.Time `json:"ended_at"`
 	// RenewsBy is the deadline for an event of the next period. It is null if no renewal is expected.
 	RenewsBy *time.Time `json:"renewal_due_at"`
-	// Because is the ID of the event that determines the status.
-	Because string `json:"event"`
+	// Event is the ID of the event that determines the status.
+	Event string `json:"event"`
 	// UnknownPrices lists the prices of the subscription that no billing rule maps to a plan.
 	UnknownPrices []string `json:"unknown_prices,omitempty"`
 	// Refused is set if a sink or a person refused the newest order; the earlier order is then granted instead.
@@ -154,8 +154,8 @@ type Invoice struct {
 	// Stuck is the code of the error that prevents the provider from finalizing the draft. It is empty if there is no
 	// error.
 	Stuck string `json:"stuck"`
-	// Because is the ID of the event that determines the status.
-	Because string `json:"event"`
+	// Event is the ID of the event that determines the status.
+	Event string `json:"event"`
 }
 
 // Entry is a finance entry. Amounts are in minor units of Currency.
@@ -179,8 +179,8 @@ type Cash struct {
 	Currency string `json:"currency"`
 }
 
-// Claim is a refund, a dispute or a credit note. Amount is in minor units of Currency.
-type Claim struct {
+// Adjustment is a refund, a dispute or a credit note. Amount is in minor units of Currency.
+type Adjustment struct {
 	// Kind is "refund", "dispute" or "credit_note".
 	Kind     string `json:"kind"`
 	ID       string `json:"id"`
@@ -190,11 +190,11 @@ type Claim struct {
 	Currency string `json:"currency"`
 }
 
-// Due is a scheduled action about an object; see [fold.Why].
+// Due is a scheduled action about an object; see [fold.DueKind].
 type Due struct {
-	At     time.Time `json:"due_at"`
-	Why    fold.Why  `json:"kind"`
-	Object string    `json:"object"`
+	At     time.Time    `json:"due_at"`
+	Kind   fold.DueKind `json:"kind"`
+	Object string       `json:"object"`
 	// Step is the number of a payment reminder. It is 0 for other actions.
 	Step int `json:"step"`
 	// Event is the ID of the event that scheduled the action.
@@ -299,7 +299,8 @@ func (a *Account) read(ctx context.Context, tx pgx.Tx) (err error) {
 		a.ID); err != nil {
 		return err
 	}
-	if a.Claims, err = schema.Rows(ctx, tx, "read claims", pgx.RowToStructByPos[Claim], claimsSQL, a.Mode, a.ID,
+	if a.Adjustments, err = schema.Rows(ctx, tx, "read adjustments", pgx.RowToStructByPos[Adjustment], adjustmentsSQL,
+		a.Mode, a.ID,
 		MostInvoices); err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func subscription(s fold.Subscription) Subscription {
 		ID: s.ID, Status: s.Status, Plan: s.Plan, Quantity: s.Quantity,
 		PeriodEnd: orNil(s.PeriodEnd), EndsAt: orNil(s.EndsAt), PastDueSince: orNil(s.PastDueSince),
 		EndedAt: orNil(s.EndedAt), RenewsBy: orNil(s.RenewsBy),
-		Because: s.Cause.EventID, UnknownPrices: s.Asks, Refused: s.Refused,
+		Event: s.Cause.EventID, UnknownPrices: s.Asks, Refused: s.Refused,
 		Withheld: s.Withheld, PaidBack: s.PaidBack, Held: s.Held, Uncertain: s.Uncertain,
 	}
 }
@@ -349,7 +350,7 @@ func invoice(i fold.Invoice) Invoice {
 		ID: i.ID, Number: i.Number, Subscription: i.Subscription, Status: i.Status, Due: i.Due,
 		Paid: i.Paid, Refunded: i.Refunded, Currency: i.Currency,
 		Attempts: i.Attempts, NextAttempt: orNil(i.NextAttempt), DueAt: orNil(i.DueAt), PaidAt: orNil(i.PaidAt),
-		Stuck: i.Stuck, Because: i.Cause.EventID,
+		Stuck: i.Stuck, Event: i.Cause.EventID,
 	}
 }
 

@@ -142,7 +142,7 @@ func TestShow_HistoryOfAccess(t *testing.T) {
 		if c.Before != nil {
 			from = c.Before.State + " " + c.Before.Plan
 		}
-		got = append(got, fmt.Sprintf("%s > %s %s by %s: %s", from, c.After.State, c.After.Plan, c.Event, c.Why))
+		got = append(got, fmt.Sprintf("%s > %s %s by %s: %s", from, c.After.State, c.After.Plan, c.Event, c.Reason))
 	}
 	want := []string{
 		"active pro > active max by evt_live: the account was recomputed: rules", "suspended  > active pro by : a person released the account",
@@ -166,7 +166,7 @@ func TestShow_WholeAccount(t *testing.T) {
 	if a.Access.State != "active" || a.Access.Plan != "pro" || a.Access.Quantity != 3 || a.Access.Version != 1 || !slices.Equal(a.Access.Features, []string{"sso"}) {
 		t.Errorf("access = %+v", a.Access)
 	}
-	if len(a.Grants) != 1 || a.Grants[0].Object != "sub_1" || a.Grants[0].Because != "evt_live" || a.Grants[0].Ends != nil {
+	if len(a.Grants) != 1 || a.Grants[0].Object != "sub_1" || a.Grants[0].Event != "evt_live" || a.Grants[0].Ends != nil {
 		t.Errorf("grants = %+v", a.Grants)
 	}
 	if len(a.Subscriptions) != 1 || a.Subscriptions[0].ID != "sub_1" || a.Subscriptions[0].Status != "active" || a.Subscriptions[0].EndedAt != nil {
@@ -178,10 +178,10 @@ func TestShow_WholeAccount(t *testing.T) {
 	if len(a.Entries) != 3 || a.Entries[0].Reference != "F-1" || a.Entries[2].Cash != -400 || !slices.Equal(a.Cash, []account.Cash{{700, "eur"}, {600, "usd"}}) || a.Workspace == nil || a.Workspace.Plan != "pro" {
 		t.Errorf("entries = %+v with the sums %+v, workspace = %+v", a.Entries, a.Cash, a.Workspace)
 	}
-	if len(a.Claims) != 2 || a.Claims[0] != (account.Claim{Kind: "refund", ID: "re_1", Status: "succeeded", Invoice: "in_a", Amount: 400, Currency: "usd"}) || a.Claims[1].ID != "dp_1" {
-		t.Errorf("claims = %+v", a.Claims)
+	if len(a.Adjustments) != 2 || a.Adjustments[0] != (account.Adjustment{Kind: "refund", ID: "re_1", Status: "succeeded", Invoice: "in_a", Amount: 400, Currency: "usd"}) || a.Adjustments[1].ID != "dp_1" {
+		t.Errorf("adjustments = %+v", a.Adjustments)
 	}
-	if len(a.Due) != 2 || a.Due[0].Why != fold.DueDunning || a.Due[0].Step != 2 || a.Due[1].Why != fold.DueEnd || a.Due[1].Event != "evt_1" {
+	if len(a.Due) != 2 || a.Due[0].Kind != fold.DueDunning || a.Due[0].Step != 2 || a.Due[1].Kind != fold.DueEnd || a.Due[1].Event != "evt_1" {
 		t.Errorf("due = %+v, want the next first", a.Due)
 	}
 	var tasks []string

@@ -16,10 +16,10 @@ type Change struct {
 	// Before is null for the first known change. Neither state contains Held.
 	Before *Access `json:"before"`
 	After  Access  `json:"after"`
-	// Event is the ID of the event that caused the change, or that scheduled it. It may be empty. Why describes the
+	// Event is the ID of the event that caused the change, or that scheduled it. It may be empty. Reason describes the
 	// cause in words.
-	Event string `json:"event"`
-	Why   string `json:"reason"`
+	Event  string `json:"event"`
+	Reason string `json:"reason"`
 }
 
 // MostChanges is the maximum number of changes in an account.
@@ -41,7 +41,7 @@ func changes(ctx context.Context, tx pgx.Tx, of Name) ([]Change, error) {
 		if err := row.Scan(&c.At, &told, &by, &eventType); err != nil {
 			return c, err
 		}
-		c.After, c.Why = told.Access, why(by, eventType)
+		c.After, c.Reason = told.Access, why(by, eventType)
 		if !strings.HasPrefix(told.Event, "operator-") {
 			c.Event = told.Event
 		}

@@ -16,10 +16,10 @@ type ShownInvoice struct {
 	Account  string `json:"account"`
 	Customer string `json:"customer"`
 	Invoice
-	// Entries lists the newest [MostInvoices] entries, Claims the newest [MostInvoices] refunds, disputes and credit
-	// notes.
-	Entries []Entry `json:"entries"`
-	Claims  []Claim `json:"claims"`
+	// Entries lists the newest [MostInvoices] entries, Adjustments the newest [MostInvoices] refunds, disputes and
+	// credit notes.
+	Entries     []Entry      `json:"entries"`
+	Adjustments []Adjustment `json:"adjustments"`
 }
 
 const findInvoiceSQL = `
@@ -32,7 +32,7 @@ const invoiceEntriesSQL = `
 select created_at, kind, object, invoice, amount, tax, currency, reference, cash
   from finance_entries where mode = $1 and account = $2 and invoice = $3 order by created_at desc, effect_key limit $4`
 
-const invoiceClaimsSQL = `
+const invoiceAdjustmentsSQL = `
 select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
  where mode = $1 and invoice = $2 and invoice <> '' and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
 
@@ -52,7 +52,8 @@ func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, 
 			i.ID, MostInvoices); err != nil {
 			return nil, err
 		}
-		if i.Claims, err = schema.Rows(ctx, db, "read claims", pgx.RowToStructByPos[Claim], invoiceClaimsSQL, i.Mode,
+		if i.Adjustments, err = schema.Rows(ctx, db, "read adjustments", pgx.RowToStructByPos[Adjustment],
+			invoiceAdjustmentsSQL, i.Mode,
 			i.ID,
 			MostInvoices); err != nil {
 			return nil, err

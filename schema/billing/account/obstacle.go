@@ -160,8 +160,8 @@ func (a *Account) stoppedBySubscription(s Subscription, now time.Time) {
 		o.Cause = PaidBack
 	case s.Held:
 		o.Cause = OnHold
-		if d := slices.IndexFunc(a.Claims, func(c Claim) bool { return c.Kind == "dispute" }); d >= 0 {
-			c := a.Claims[d]
+		if d := slices.IndexFunc(a.Adjustments, func(c Adjustment) bool { return c.Kind == "dispute" }); d >= 0 {
+			c := a.Adjustments[d]
 			o = Obstacle{Cause: Disputed, Object: c.ID, Detail: c.Status, Amount: &c.Amount, Currency: c.Currency}
 		}
 	case over != nil && s.PastDueSince == nil:

@@ -45,7 +45,7 @@ select created_at, kind, object, invoice, amount, tax, currency, reference, cash
 const cashSQL = `
 select sum(cash)::bigint, currency from finance_entries where mode = $1 and account = $2 group by currency order by currency`
 
-const claimsSQL = `
+const adjustmentsSQL = `
 select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
  where mode = $1 and account = $2 and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
 

@@ -374,8 +374,8 @@ type Link struct {
 
 // Decision is a decision of a person, or a refusal of an external system.
 type Decision struct {
-	By  string
-	Why string
+	By     string
+	Reason string
 	// Prices are the withheld prices. It is set for the kind [Withheld].
 	Prices []Bought `json:",omitempty"`
 	// Invoice or Checkout is the purchase that an external system refused to provision. Both are empty for other

@@ -63,7 +63,7 @@ type Policy struct {
 	// Silent withholds the effects of all facts, even of facts after EffectsFrom.
 	Silent bool `json:"-"`
 	// Asks is set if the caller can fetch the payments of an invoice. A paid amount without a known payment is then
-	// added to Invoice.Untold instead of PaidSums until its payments are fetched.
+	// added to Invoice.Unexplained instead of PaidSums until its payments are fetched.
 	Asks bool `json:"-"`
 
 	// hash is set by [Policy.Sealed].

@@ -41,9 +41,9 @@ type Grant struct {
 	AddOns   []string `json:",omitempty"`
 	// Until is the expected end of the grant, for information only. Ends is when a scheduled action ends the grant;
 	// zero means never.
-	Until   time.Time `json:",omitzero"`
-	Ends    time.Time `json:",omitzero"`
-	Because string    `json:",omitempty"`
+	Until time.Time `json:",omitzero"`
+	Ends  time.Time `json:",omitzero"`
+	Event string    `json:",omitempty"`
 	// Ended is set if the subscription has ended, but grants access until the end of its paid period.
 	Ended bool `json:",omitempty"`
 }

@@ -40,7 +40,7 @@ func (o Order) Grants() []Grant {
 		return nil
 	}
 	return []Grant{{Object: o.ID, Plan: o.Plan, Quantity: o.Quantity, AddOns: o.AddOns, Until: o.ends(), Ends: o.ends(),
-		Because: o.cause.EventID}}
+		Event: o.cause.EventID}}
 }
 
 // Scheduled implements [Object].
@@ -48,7 +48,7 @@ func (o Order) Scheduled() []Due {
 	if !o.Granted() {
 		return nil
 	}
-	return []Due{{At: o.ends(), Why: DueOneOff, Object: o.ID, Cause: o.cause}}
+	return []Due{{At: o.ends(), Kind: DueOneOff, Object: o.ID, Cause: o.cause}}
 }
 
 // Lapsed returns why and when the grant of the order ended, if it has ended at the given time. The reason is the end of

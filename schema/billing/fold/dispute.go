@@ -74,7 +74,7 @@ func stage(status string) string {
 // zero. A lost dispute ends the grant for good, so no person has to decide about it.
 func lostBy(facts []fact.Fact) fact.Cause {
 	hold, held := fact.LastHold(facts)
-	if !held || !hold.ByDispute() || stage(hold.Decision.Why) != "lost" {
+	if !held || !hold.ByDispute() || stage(hold.Decision.Reason) != "lost" {
 		return fact.Cause{}
 	}
 	return fact.CauseOf(hold)
@@ -97,7 +97,8 @@ func (d *Dispute) hold(invoice string, p fact.Policy) []fact.Fact {
 	if !(p.HoldOnDispute && stage(d.Status) == "open" || p.EndOnLostDispute && stage(d.Status) == "lost") {
 		return nil
 	}
-	hold := fact.Fact{Kind: fact.Held, Object: d.ID, Data: fact.Data{Decision: &fact.Decision{By: d.ID, Why: d.Status,
+	hold := fact.Fact{Kind: fact.Held, Object: d.ID, Data: fact.Data{Decision: &fact.Decision{By: d.ID,
+		Reason:  d.Status,
 		Invoice: invoice}}}
 	hold.Provider, hold.ProviderAccount, hold.EventID, hold.ReceiptID = d.Since.Provider, d.Since.ProviderAccount,
 		d.Since.EventID, d.Since.ReceiptID

@@ -12,44 +12,44 @@ import (
 // workflow. Whenever an object is computed, the rows of that object are replaced. A payment, for example, removes the
 // actions of a failed payment.
 
-// Why is the kind of a scheduled action.
-type Why string
+// DueKind is the kind of a scheduled action.
+type DueKind string
 
 // The kinds of scheduled actions.
 const (
 	// DueEnd: the grant of the object ends as planned. DueGrace: the grace period of a past due subscription ends.
 	// DueOneOff: the access of a one-time purchase expires.
-	DueEnd    Why = "end"
-	DueGrace  Why = "grace"
-	DueOneOff Why = "one_off"
+	DueEnd    DueKind = "end"
+	DueGrace  DueKind = "grace"
+	DueOneOff DueKind = "one_off"
 	// DueEnding: the customer gets the e-mail that access will end after the grace period.
-	DueEnding Why = "ending"
+	DueEnding DueKind = "ending"
 	// DueDunning: the customer receives a reminder of an open invoice.
-	DueDunning Why = "dunning"
+	DueDunning DueKind = "dunning"
 	// DueSettle: an invoice was paid, but no event has shown its subscription as active. A task opens.
-	DueSettle Why = "settle"
+	DueSettle DueKind = "settle"
 	// DueRenewal: the period of a subscription has ended, but no event has shown the next period. A task opens.
-	DueRenewal Why = "renewal"
+	DueRenewal DueKind = "renewal"
 	// DueAddOn: a subscription adds features to a plan, but the account has no plan. A task opens.
-	DueAddOn Why = "add_on"
+	DueAddOn DueKind = "add_on"
 	// DueKeep: the retention of a suspended workspace ends. A task to release the workspace opens.
-	DueKeep Why = "keep"
+	DueKeep DueKind = "keep"
 	// DueBook: money is booked without a known invoice or checkout session, or because a person assigned it to the
 	// account.
-	DueBook Why = "book"
+	DueBook DueKind = "book"
 	// DueHold: a person put an account on hold or released it, and the workspace is updated.
-	DueHold Why = "hold"
+	DueHold DueKind = "hold"
 	// DueRefold: a recomputation changed the access of the account, and the workspace is updated.
-	DueRefold Why = "refold"
+	DueRefold DueKind = "refold"
 	// DueChanged: a person granted a withheld order again, and the customer gets the e-mail about the changed
 	// subscription.
-	DueChanged Why = "changed"
+	DueChanged DueKind = "changed"
 )
 
 // Due is a scheduled action.
 type Due struct {
-	At  time.Time
-	Why Why
+	At   time.Time
+	Kind DueKind
 	// Object is a subscription, an invoice or an account.
 	Object string
 	// Step is the number of the reminder of an invoice: 0 is the reminder on the due date, 1 is the first one after it.
@@ -88,19 +88,19 @@ func (w Related) soon(at, now time.Time) time.Time {
 func (s *Subscription) Scheduled(with Related, now time.Time) []Due {
 	var due []Due
 	if s.gives() && !s.EndsAt.IsZero() {
-		d := Due{At: s.EndsAt, Why: DueEnd, Object: s.ID, Cause: s.Cause}
+		d := Due{At: s.EndsAt, Kind: DueEnd, Object: s.ID, Cause: s.Cause}
 		if s.Status == "past_due" && !s.EndsAt.Equal(s.PlannedEnd) {
-			d.Why, d.Cause = DueGrace, s.PastDueBy
+			d.Kind, d.Cause = DueGrace, s.PastDueBy
 			due = append(due, s.ending(with.Policy)...)
 		}
 		due = append(due, d)
 	}
 	if s.Unsettled != (fact.Cause{}) && !s.Unsettled.At.Before(with.Policy.EffectsFrom) {
 		settled := with.soon(s.Unsettled.At.Add(with.Policy.Settle), now)
-		due = append(due, Due{At: settled, Why: DueSettle, Object: s.ID, Cause: s.Unsettled})
+		due = append(due, Due{At: settled, Kind: DueSettle, Object: s.ID, Cause: s.Unsettled})
 	}
 	if !s.RenewsBy.IsZero() {
-		due = append(due, Due{At: with.soon(s.RenewsBy, now), Why: DueRenewal, Object: s.ID, Cause: s.Cause})
+		due = append(due, Due{At: with.soon(s.RenewsBy, now), Kind: DueRenewal, Object: s.ID, Cause: s.Cause})
 	}
 	if s.Ended() {
 		return due
@@ -118,7 +118,7 @@ func (s *Subscription) ending(p fact.Policy) []Due {
 		return nil
 	}
 	at := Latest(s.PastDueSince, s.EndsAt.Add(-p.Notice))
-	return []Due{{At: at, Why: DueEnding, Object: s.ID, Cause: s.PastDueBy}}
+	return []Due{{At: at, Kind: DueEnding, Object: s.ID, Cause: s.PastDueBy}}
 }
 
 // Dunning returns the reminders of an invoice. The delays count from the first failed attempt, or from the due date if
@@ -130,7 +130,7 @@ func (i Invoice) Dunning(p fact.Policy) (due []Due) {
 	switch {
 	case i.awaitsDueDate():
 		first, last, cause, began = i.DueAt, i.DueAt, i.Cause, cmp.Or(i.CreatedAt, i.Cause.At)
-		due = []Due{{At: first, Why: DueDunning, Object: i.ID, Cause: cause}}
+		due = []Due{{At: first, Kind: DueDunning, Object: i.ID, Cause: cause}}
 	case !i.Failing():
 		return nil
 	}
@@ -138,7 +138,7 @@ func (i Invoice) Dunning(p fact.Policy) (due []Due) {
 		return nil
 	}
 	for n, after := range p.Dunning {
-		d := Due{At: first.Add(after), Why: DueDunning, Object: i.ID, Step: n + 1, Cause: cause}
+		d := Due{At: first.Add(after), Kind: DueDunning, Object: i.ID, Step: n + 1, Cause: cause}
 		if after == 0 || d.At.Before(last.Add(p.Apart)) {
 			continue
 		}
@@ -155,13 +155,13 @@ func (i Invoice) Dunning(p fact.Policy) (due []Due) {
 func DueBy(at time.Time, due []Due) []Due {
 	var list []Due
 	for _, d := range due {
-		if d.At.After(at) || d.Why == DueDunning && !d.Until.IsZero() && !d.Until.After(at) {
+		if d.At.After(at) || d.Kind == DueDunning && !d.Until.IsZero() && !d.Until.After(at) {
 			continue
 		}
 		list = append(list, d)
 	}
 	slices.SortFunc(list, func(a, b Due) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Why, b.Why))
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Kind, b.Kind))
 	})
 	return list
 }

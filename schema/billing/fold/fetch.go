@@ -6,7 +6,7 @@ import "slices"
 // fetched.
 func (c Change) AsksPayment() bool {
 	i := c.After.Invoice
-	return i != nil && (i.Untold > 0 || i.IsPaid() && i.Paid > 0 && i.How == "")
+	return i != nil && (i.Unexplained > 0 || i.IsPaid() && i.Paid > 0 && i.How == "")
 }
 
 // AsksInvoice reports whether a payment intent was paid and its invoice is unknown, so that the invoice has to be

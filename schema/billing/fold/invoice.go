@@ -37,9 +37,9 @@ type Invoice struct {
 	// PaidTimes[n] is the time of PaidSums[n], and PaidBy[n] its payment.
 	PaidTimes []time.Time `json:",omitempty"`
 	PaidBy    []PaidBy    `json:",omitempty"`
-	// Untold is the part of the paid amount that is not in PaidSums yet, because its payments have to be fetched first.
-	// It is set only if [fact.Policy.Asks] is set.
-	Untold int64 `json:",omitempty"`
+	// Unexplained is the part of the paid amount that is not in PaidSums yet, because its payments have to be fetched
+	// first. It is set only if [fact.Policy.Asks] is set.
+	Unexplained int64 `json:",omitempty"`
 	// Misread is Paid minus the last of the PaidSums, if a later parse of the payloads found another paid amount.
 	Misread int64 `json:",omitempty"`
 	// Others is set if the lines belong to another product. If the subscription is ours, the invoice is ours as well.

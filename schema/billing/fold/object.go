@@ -109,7 +109,7 @@ func (r *Ref) bookUnbilled(with Related, cause fact.Cause, step int, now time.Ti
 		return nil
 	}
 	at := with.soon(cause.At.Add(with.Policy.Settle), now)
-	return []Due{{At: at, Why: DueBook, Object: r.ID, Step: step, Cause: cause}}
+	return []Due{{At: at, Kind: DueBook, Object: r.ID, Step: step, Cause: cause}}
 }
 
 // paidBy copies the owner of a payment.

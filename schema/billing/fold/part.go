@@ -59,7 +59,7 @@ func (i *Invoice) addUp(before *Invoice, with Related) {
 	rest := sum - i.paidSum()
 	switch {
 	case rest > 0 && with.Policy.Asks && i.How == "":
-		i.Untold = rest
+		i.Unexplained = rest
 	case rest > 0, len(i.PaidSums) == 0 && i.IsPaid():
 		i.addPart(max(0, rest), at, PaidBy{})
 	}

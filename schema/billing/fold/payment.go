@@ -36,11 +36,11 @@ type Payment struct {
 	// Refunded is the larger of two sums: the refunded amount in the last snapshots of the charges, and the refunds
 	// that succeeded. The charge and its refund can be reported in either order.
 	Refunded int64 `json:",omitempty"`
-	// Untold is the part of the charges' refunded amount for which no refund is known.
-	Untold int64 `json:",omitempty"`
-	// UntoldBy is the last fact of a charge that reports a refund which no refund event reports. It is zero if there is
-	// no such fact.
-	UntoldBy fact.Cause `json:",omitzero"`
+	// Unexplained is the part of the charges' refunded amount for which no refund is known.
+	Unexplained int64 `json:",omitempty"`
+	// UnexplainedBy is the last fact of a charge that reports a refund which no refund event reports. It is zero if
+	// there is no such fact.
+	UnexplainedBy fact.Cause `json:",omitzero"`
 	// RefundedBy is the fact of the last refund. It is zero if there is none.
 	RefundedBy fact.Cause `json:",omitzero"`
 }
@@ -93,7 +93,7 @@ func PaymentOf(id string, facts []fact.Fact, refunds []*Refund) *Payment {
 			sum, summedBy = sum+r.Amount, laterCause(summedBy, r.SucceededBy)
 		}
 	}
-	p.Untold = max(0, said-known)
+	p.Unexplained = max(0, said-known)
 	switch p.Refunded = max(said, sum); {
 	case sum > 0 && sum >= said:
 		p.RefundedBy = summedBy
@@ -131,8 +131,8 @@ func foldPayment(id string, with Related) Object {
 		before = *was
 	}
 	p.Captures = capturesSince(before.Amount, before.SucceededAt, before.Captures, p.Captures)
-	if untold := with.Untold(id); len(untold) > 0 {
-		p.UntoldBy = fact.CauseOf(untold[len(untold)-1])
+	if untold := with.Unexplained(id); len(untold) > 0 {
+		p.UnexplainedBy = fact.CauseOf(untold[len(untold)-1])
 	}
 	for _, c := range Each[*Checkout](with.Objects) {
 		if c.Payment == id {
@@ -200,15 +200,15 @@ func Replaced[O interface{ id() string }](known []O, now ...O) []O {
 // only the charges report.
 func (p *Payment) Scheduled(with Related, now time.Time) []Due {
 	var due []Due
-	if p.UntoldBy != (fact.Cause{}) && !p.UntoldBy.At.Before(with.Policy.EffectsFrom) {
-		at := with.soon(p.UntoldBy.At.Add(with.Policy.Settle), now)
-		due = append(due, Due{At: at, Why: DueBook, Object: p.ID, Cause: p.UntoldBy})
+	if p.UnexplainedBy != (fact.Cause{}) && !p.UnexplainedBy.At.Before(with.Policy.EffectsFrom) {
+		at := with.soon(p.UnexplainedBy.At.Add(with.Policy.Settle), now)
+		due = append(due, Due{At: at, Kind: DueBook, Object: p.ID, Cause: p.UnexplainedBy})
 	}
 	if p.Purchase != p.ID || p.SucceededBy == (fact.Cause{}) || p.SucceededBy.At.Before(with.Policy.EffectsFrom) {
 		return due
 	}
 	at := with.soon(p.SucceededBy.At.Add(with.Policy.Settle), now)
-	d := Due{At: at, Why: DueBook, Object: p.ID, Step: len(p.Captures), Cause: p.SucceededBy}
+	d := Due{At: at, Kind: DueBook, Object: p.ID, Step: len(p.Captures), Cause: p.SucceededBy}
 	for _, r := range Each[*Refund](with.Objects) { // a new step schedules the booking of each refund and movement
 		if r.Payment == p.ID && r.Succeeded() {
 			d.Step++

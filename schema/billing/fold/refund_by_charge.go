@@ -7,9 +7,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fact"
 )
 
-// Untold returns a refund fact for each refund that only a charge of the payment reports. A charge does not include a
-// refund that had already failed.
-func (w Related) Untold(payment string) (told []fact.Fact) {
+// Unexplained returns a refund fact for each refund that only a charge of the payment reports. A charge does not
+// include a refund that had already failed.
+func (w Related) Unexplained(payment string) (told []fact.Fact) {
 	refunds := Each[*Refund](w.Objects)
 	for _, f := range fact.InOrder(w.Facts[payment], fact.PaymentSeen) {
 		if r, ok := refundByCharge(f, refunds); ok {

@@ -284,7 +284,7 @@ func (s *Subscription) Grants() []Grant {
 	}
 	is := s.Given()
 	return []Grant{{Object: s.ID, Plan: is.Plan, Quantity: is.Quantity, AddOns: is.AddOns, Until: s.Until,
-		Ends: s.EndsAt, Because: s.Cause.EventID, Ended: s.Ended()}}
+		Ends: s.EndsAt, Event: s.Cause.EventID, Ended: s.Ended()}}
 }
 
 // gives reports whether the subscription grants anything. It ignores scheduled ends.

@@ -46,7 +46,7 @@ var projections = []projection{
 	{name: "subscriptions", key: "id", kind: fold.KindSubscription, data: `to_jsonb(t) #- '{state,Version}'`},
 	// How payments were split into parts, and which events were published, depends on the order of the deliveries.
 	{name: "invoices", key: "id", kind: fold.KindInvoice, except: []string{"page"},
-		data: `to_jsonb(t) #- '{state,PaidSums}' #- '{state,PaidTimes}' #- '{state,PaidBy}' #- '{state,Untold}' #- '{state,Misread}'`},
+		data: `to_jsonb(t) #- '{state,PaidSums}' #- '{state,PaidTimes}' #- '{state,PaidBy}' #- '{state,Unexplained}' #- '{state,Misread}'`},
 	// The last minor unit of the tax belongs to one of several refunds. The order of the deliveries determines this
 	// refund.
 	{name: "objects", key: "kind || ' ' || id", data: `case when t.kind = 'refund'

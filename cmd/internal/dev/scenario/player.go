@@ -28,13 +28,13 @@ type Player struct {
 
 // Moment is the state after a step.
 type Moment struct {
-	Day    int    `json:"day"`
-	What   string `json:"what"`
-	Events []Told `json:"events"`
-	// Access is the access of the account and Because the deciding event. Until is the actual or expected end, or nil.
-	Access  account.Access `json:"access"`
-	Until   *time.Time     `json:"ends_at"`
-	Because *Told          `json:"event"`
+	Day    int        `json:"day"`
+	What   string     `json:"what"`
+	Events []EventRef `json:"events"`
+	// Access is the access of the account and Event the deciding event. Until is the actual or expected end, or nil.
+	Access account.Access `json:"access"`
+	Until  *time.Time     `json:"ends_at"`
+	Event  *EventRef      `json:"event"`
 	// Status is the status of the deciding subscription, or empty.
 	Status string `json:"status"`
 	// Standing is the reason of the access in words, or empty.
@@ -50,8 +50,8 @@ type Moment struct {
 	Waiting string `json:"waiting"`
 }
 
-// Told identifies an event.
-type Told struct {
+// EventRef identifies an event.
+type EventRef struct {
 	ID   string `json:"id"`
 	Type string `json:"type"`
 }

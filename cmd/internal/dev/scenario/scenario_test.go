@@ -159,8 +159,8 @@ func line(m scenario.Moment) string {
 	if m.Until != nil {
 		text += " for a while"
 	}
-	if m.Because != nil {
-		text += " by " + m.Because.Type
+	if m.Event != nil {
+		text += " by " + m.Event.Type
 		if m.Access.State != "active" {
 			text += ": " + m.Standing
 		}

@@ -78,10 +78,10 @@ func (s *sight) open(ctx context.Context, db *pgxpool.Pool, by time.Time) (open 
 
 // observe returns the state after a step. settled is false if the step has unfinished work.
 func (s *sight) observe(ctx context.Context, db *pgxpool.Pool, step LaidStep, settled bool) (Moment, error) {
-	m := Moment{Day: step.Day, What: step.What, Events: []Told{}, Effects: []Effect{}, News: []string{},
+	m := Moment{Day: step.Day, What: step.What, Events: []EventRef{}, Effects: []Effect{}, News: []string{},
 		Tasks: []string{}}
 	for _, e := range step.Events {
-		m.Events = append(m.Events, Told{e.ID, e.Type})
+		m.Events = append(m.Events, EventRef{e.ID, e.Type})
 	}
 	if err := s.access(ctx, db, &m); err != nil {
 		return m, err
@@ -151,7 +151,7 @@ func (s *sight) access(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
 		if g.Plan != a.Access.Plan {
 			continue
 		}
-		m.Because, m.Until = &Told{g.Because, s.types[g.Because]}, g.Until
+		m.Event, m.Until = &EventRef{g.Event, s.types[g.Event]}, g.Until
 		if g.Ends != nil {
 			m.Until = g.Ends
 		}
@@ -161,14 +161,14 @@ func (s *sight) access(ctx context.Context, db *pgxpool.Pool, m *Moment) error {
 			}
 		}
 	}
-	if m.Because == nil && len(a.Subscriptions) > 0 { // explain why the subscription grants nothing
+	if m.Event == nil && len(a.Subscriptions) > 0 { // explain why the subscription grants nothing
 		sub := a.Subscriptions[len(a.Subscriptions)-1]
-		m.Because, m.Status, m.Standing = &Told{sub.Because, s.types[sub.Because]}, sub.Status, "the subscription "+
+		m.Event, m.Status, m.Standing = &EventRef{sub.Event, s.types[sub.Event]}, sub.Status, "the subscription "+
 			sub.Standing(time.Now())
 	}
-	if m.Because == nil && len(a.Grants) > 0 { // bought once
+	if m.Event == nil && len(a.Grants) > 0 { // bought once
 		g := a.Grants[len(a.Grants)-1]
-		m.Because, m.Standing = &Told{g.Because, s.types[g.Because]}, "the time that was paid for is over"
+		m.Event, m.Standing = &EventRef{g.Event, s.types[g.Event]}, "the time that was paid for is over"
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ type Stage struct {
 	Day time.Duration
 	// Sandbox is the directory with the journals of the sandbox. It may not exist.
 	Sandbox string
-	// Stage calls Began with the scenario before its first step, and Told with the state after each step.
-	Began func(Laid)
-	Told  func(Moment)
+	// Stage calls Began with the scenario before its first step, and OnStep with the state after each step.
+	Began  func(Laid)
+	OnStep func(Moment)
 }
 
 // Result is the result of a scenario.
@@ -78,7 +78,7 @@ func (s *Stage) Perform(ctx context.Context, story Scenario, p forge.Params, w *
 			// A scheduled action can appear early only if the scenario waits for the clock.
 			m.Late = m.Late && story.Lasts(s.Day) > 0
 			result.Steps = append(result.Steps, m)
-			s.Told(m)
+			s.OnStep(m)
 		})
 	})
 	if w == nil {

@@ -29,8 +29,8 @@ type Entitled struct {
 	// Held is set while the whole account is on hold.
 	Held bool `json:"held"`
 	// Until is when access ends or is expected to end. It is null if no end is known.
-	Until *time.Time `json:"ends_at"`
-	Why   []Reason   `json:"reasons"`
+	Until   *time.Time `json:"ends_at"`
+	Reasons []Reason   `json:"reasons"`
 	// Version increases with each change of the access.
 	Version int64 `json:"version"`
 
@@ -48,8 +48,8 @@ func (e *Entitled) Representation() (body []byte, tag string) { return e.represe
 type Reason struct {
 	// Object is the ID of the subscription, or of the invoice or checkout session of a single purchase.
 	Object string `json:"object"`
-	// Says explains the state in words. It is the rest of a sentence that begins with the object.
-	Says string `json:"message"`
+	// Message explains the state in words. It is the rest of a sentence that begins with the object.
+	Message string `json:"message"`
 	// Event is the ID of the event that caused this state. It is empty if no event has reported it.
 	Event string `json:"event"`
 }
@@ -59,18 +59,18 @@ func Reasons(a *account.Account, now time.Time, date func(*time.Time) string) []
 	why := []Reason{}
 	for _, g := range a.Grants {
 		if g.Ends == nil || g.Ends.After(now) {
-			why = append(why, Reason{g.Object, grants(g, date), g.Because})
+			why = append(why, Reason{g.Object, grants(g, date), g.Event})
 		}
 	}
 	if a.Access.State == active || a.Access.Held || len(why) > 0 {
 		return why
 	}
 	for _, s := range a.Subscriptions {
-		why = append(why, Reason{s.ID, s.Standing(now), s.Because})
+		why = append(why, Reason{s.ID, s.Standing(now), s.Event})
 	}
 	for _, g := range a.Grants {
 		if !slices.ContainsFunc(a.Subscriptions, func(s account.Subscription) bool { return s.ID == g.Object }) {
-			why = append(why, Reason{g.Object, "was paid for until " + date(g.Ends), g.Because})
+			why = append(why, Reason{g.Object, "was paid for until " + date(g.Ends), g.Event})
 		}
 	}
 	return why
@@ -104,7 +104,7 @@ func entitled(a *account.Account, now time.Time) *Entitled {
 	e := &Entitled{
 		Account: a.ID, Mode: a.Mode, Customer: a.Customer, Access: cmp.Or(x.State, "none"), Plan: x.Plan,
 		Seats: x.Quantity, Features: append([]string{}, x.Features...), Held: x.Held, Version: x.Version,
-		Why: Reasons(a, now, func(t *time.Time) string { return t.UTC().Format(time.RFC3339) }),
+		Reasons: Reasons(a, now, func(t *time.Time) string { return t.UTC().Format(time.RFC3339) }),
 	}
 	endless := x.Held
 	for _, g := range a.Grants {

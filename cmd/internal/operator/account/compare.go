@@ -23,7 +23,7 @@ import (
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
-// Reconciler compares an account with the current state at the provider. Request and Told are optional.
+// Reconciler compares an account with the current state at the provider. Request and OnCustomer are optional.
 type Reconciler struct {
 	DB     *pgxpool.Pool
 	API    *stripe.Client
@@ -31,8 +31,8 @@ type Reconciler struct {
 	Policy fact.Policy
 	// Request is the idempotency key. A repeated call with the same key creates receipts with the same event IDs.
 	Request string
-	// Told, if set, is called once per customer with the number of objects to compare.
-	Told func(customer string, objects int)
+	// OnPage, if set, is called once per customer with the number of objects to compare.
+	OnCustomer func(customer string, objects int)
 }
 
 // Difference is a field of an object with different values in pawl's row and at the provider.
@@ -104,8 +104,8 @@ func (r *Reconciler) Compare(ctx context.Context, id, mode string) (*Reconciliat
 		if all.Objects, err = r.rest(ctx, all.Objects, open, customer, found); err != nil {
 			return nil, err
 		}
-		if r.Told != nil {
-			r.Told(customer.ID, len(all.Objects))
+		if r.OnCustomer != nil {
+			r.OnCustomer(customer.ID, len(all.Objects))
 		}
 		for _, o := range all.Objects {
 			if err := r.compare(ctx, o, customer, found); err != nil {

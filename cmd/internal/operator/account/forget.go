@@ -80,7 +80,7 @@ var forgetRule = decide.Rule[*account.Traces, decide.Nothing]{
 		return forgets(t), decide.Nothing{}, nil
 	},
 	Forecast: func(_ context.Context, _ *decide.Decision, t *account.Traces, p *decide.Preview) error {
-		p.Says = forgets(t)
+		p.Message = forgets(t)
 		return nil
 	},
 }

@@ -101,7 +101,7 @@ func holdFact(ctx context.Context, d *decide.Decision, a *account.Account, hold 
 	release := fact.Fact{
 		Subject: last.Subject, Kind: fact.Released, Object: a.ID, Rank: fact.RankChange,
 		Origin: fact.FromOperator,
-		Data:   fact.Data{Decision: &fact.Decision{By: d.Who, Why: d.Why, Account: a.ID}},
+		Data:   fact.Data{Decision: &fact.Decision{By: d.Actor, Reason: d.Reason, Account: a.ID}},
 	}
 	if hold {
 		release.Kind = fact.Held

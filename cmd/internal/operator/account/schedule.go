@@ -30,7 +30,7 @@ const reconcileIn = 20 * time.Hour
 func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput) (r schedules.Result,
 	err error) {
 	if len(s.Operator.APIs) == 0 {
-		return schedules.Result{Says: "no source has an api_key: pawl compares nothing"}, nil
+		return schedules.Result{Message: "no source has an api_key: pawl compares nothing"}, nil
 	}
 	// the workflow ID is "reconcile-" and the scheduled time
 	_, id, _ := strings.Cut(activity.GetInfo(ctx).WorkflowExecution.ID, ":")
@@ -40,7 +40,8 @@ func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput
 	}
 	for _, j := range open {
 		if j.Action == job.Reconcile && j.ID != id {
-			r.Says = fmt.Sprintf("the job %s is still open, with %d accounts left: no new job starts", j.ID, j.Left())
+			r.Message = fmt.Sprintf("the job %s is still open, with %d accounts left: no new job starts", j.ID,
+				j.Left())
 			return r, nil
 		}
 	}
@@ -53,17 +54,17 @@ func (s *Schedule) ReconcileDue(ctx context.Context, in schedules.ReconcileInput
 	}
 	_, err = job.New(s.Operator.DB).Get(ctx, id)
 	if errors.Is(err, schema.ErrNotFound) && len(made.Others) == 0 {
-		r.Says = "no account is due"
+		r.Message = "no account is due"
 		return r, nil
 	}
 	made.Rate = min(max(float64(len(made.Others))/reconcileIn.Seconds(), jobs.LeastRate), jobs.MostRate)
 	answer, err := s.Operator.Decide(ctx, decide.Decision{
-		Verb: jobs.Start.Name, Target: id, Request: id, Who: decide.ByTheClock, Args: decide.Args{Found: made},
-		Why: fmt.Sprintf("each account is compared within %g days", in.Every.Hours()/24),
+		Verb: jobs.Start.Name, Target: id, Request: id, Actor: decide.ByTheClock, Args: decide.Args{Found: made},
+		Reason: fmt.Sprintf("each account is compared within %g days", in.Every.Hours()/24),
 	})
 	if err != nil {
 		return r, err
 	}
-	r.Says = id + ": " + answer.Says
+	r.Message = id + ": " + answer.Message
 	return r, nil
 }

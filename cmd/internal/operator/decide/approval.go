@@ -89,7 +89,7 @@ func (d *Decision) takesPart(t *twoPeople) error {
 	switch {
 	case t.same && own:
 		return &RefusedError{Target: d.Target, Verb: d.Verb, Try: []Choice{WithdrawChoice(*t.waits)},
-			Why: "has waited for a second person since your request at " + FormatTime(t.waits.AskedAt)}
+			Reason: "has waited for a second person since your request at " + FormatTime(t.waits.AskedAt)}
 	case d.Confirms != "" && (t.waits == nil || t.waits.ID != d.Confirms):
 		return d.waitsNoMore()
 	case d.Confirms != "" && !t.same:
@@ -118,7 +118,7 @@ func (t *twoPeople) change(d *Decision, target any, subject string, c *Change) (
 		return t.decides(d, c), nil
 	}
 	p := pending.Decision{ID: strings.ToLower(rand.Text()[:12]), Subject: subject, Verb: d.Verb, Target: c.Target,
-		Args: argsOf(d), AskedBy: d.Who, AskedIssuer: d.By.Issuer, AskedSubject: d.By.Subject, Why: d.Why,
+		Args: argsOf(d), AskedBy: d.Actor, AskedIssuer: d.By.Issuer, AskedSubject: d.By.Subject, Reason: d.Reason,
 		Money: c.Money, State: t.state[:]}
 	switch of := target.(type) {
 	case *NewJob:
@@ -153,7 +153,7 @@ func (t *twoPeople) decides(d *Decision, c *Change) *Change {
 		made.Before = map[string]any{}
 	}
 	for name, value := range map[string]string{"requested_by": t.waits.AskedBy, "requested_issuer": t.waits.AskedIssuer,
-		"requested_subject": t.waits.AskedSubject, "requested_reason": t.waits.Why} {
+		"requested_subject": t.waits.AskedSubject, "requested_reason": t.waits.Reason} {
 		made.Before[name] = value
 	}
 	if c.Confirmed != nil {
@@ -182,7 +182,7 @@ func (t *twoPeople) notice() string {
 		return ""
 	case t.second:
 		return fmt.Sprintf("This decision needs two people. %s requested it (%s). If you confirm, pawl executes it.",
-			t.waits.AskedBy, t.waits.Why)
+			t.waits.AskedBy, t.waits.Reason)
 	case t.waits != nil:
 		return fmt.Sprintf("This decision needs two people. %s requested it, but its target has changed since. "+
 			"If you request it now, pawl executes it after another person has confirmed.", t.waits.AskedBy)
@@ -205,7 +205,7 @@ func (d Decision) PreviewApproval(ctx context.Context, o *Operator, target any, 
 	d.DryRun, d.Operator, d.verb = true, o, o.Verbs.Named(d.Verb)
 	t, err := d.twoPeople(ctx, subjectOf(target, ""), c)
 	if refused, is := errors.AsType[*RefusedError](err); is {
-		return "It " + refused.Why + ".", nil, nil
+		return "It " + refused.Reason + ".", nil, nil
 	}
 	return t.notice(), t.confirms(), err
 }
@@ -227,17 +227,17 @@ func waits(ctx context.Context, d *Decision, rec Recorded) (*Answer, error) {
 	a := rec.answer(d)
 	switch {
 	case over:
-		a.Says = "it no longer waits for a second person: it was decided or withdrawn, or it has expired"
+		a.Message = "it no longer waits for a second person: it was decided or withdrawn, or it has expired"
 	case after.InsteadOf != "":
-		a.Says = "pawl has changed nothing yet: the target of the decision that " + after.InsteadOf +
+		a.Message = "pawl has changed nothing yet: the target of the decision that " + after.InsteadOf +
 			" requested has changed, and another " +
 			"person has to confirm your decision"
 	default:
-		a.Says = "pawl executes it after another person has confirmed it in the console"
+		a.Message = "pawl executes it after another person has confirmed it in the console"
 	}
 	if !over {
 		a.Pending = &p
-		a.Says += ", before " + FormatTime(p.Until)
+		a.Message += ", before " + FormatTime(p.Until)
 	}
 	return a, nil
 }

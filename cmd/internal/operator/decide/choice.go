@@ -6,8 +6,8 @@ import "strings"
 type Choice struct {
 	// Command is the command line as a list of words.
 	Command []string `json:"command"`
-	// Does describes the effect of the command.
-	Does string `json:"effect"`
+	// Effect describes the effect of the command.
+	Effect string `json:"effect"`
 	// Decision is the decision that the command makes, without person and reason. It is nil for a command that only
 	// reads.
 	Decision *Decision `json:"-"`

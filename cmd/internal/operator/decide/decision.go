@@ -19,9 +19,9 @@ type Decision struct {
 	Verb string
 	// Target is the ID of the event, account, task object, job, sink, …
 	Target string
-	// Who is the person who decides, and Why is the reason. The audit trail stores both, so both are required.
-	Who, Why string
-	// By is the authenticated person. If it is set, Who is that person's name. By is nil for the command line.
+	// Actor is the person who decides, and Reason is the reason. The audit trail stores both, so both are required.
+	Actor, Reason string
+	// By is the authenticated person. If it is set, Actor is that person's name. By is nil for the command line.
 	By *Person
 	// Request is the idempotency key: calls with the same verb, target and request make one decision. If it is empty,
 	// [Operator.Decide] generates one.
@@ -71,9 +71,9 @@ type Answer struct {
 	// Target is the target's name in the audit trail.
 	Target  string `json:"target"`
 	Request string `json:"request_id"`
-	Who     string `json:"actor"`
-	// Says describes the result in one sentence.
-	Says string `json:"message"`
+	Actor   string `json:"actor"`
+	// Message describes the result in one sentence.
+	Message string `json:"message"`
 	// Repeated is set if an earlier call made the same decision, so that this call changed nothing.
 	Repeated bool `json:"repeated,omitempty"`
 	// Warning is the warning that the preview shows. It is empty for a repeated call.
@@ -90,26 +90,26 @@ type Answer struct {
 // that was already recorded, the audit trail contains the decision and the refusal.
 type RefusedError struct {
 	Target, Verb string
-	// Why is the reason. It is the rest of a sentence that begins with the target.
-	Why string
+	// Reason is the reason. It is the rest of a sentence that begins with the target.
+	Reason string
 	// Try lists the decisions that are possible in the current state.
 	Try []Choice
 }
 
 func (e *RefusedError) Error() string {
-	text := e.Target + " " + e.Why
+	text := e.Target + " " + e.Reason
 	for i, c := range e.Try {
 		if i == 0 {
 			text += "\nwhat can be done:"
 		}
-		text += "\n  " + c.Line() + "  # " + c.Does
+		text += "\n  " + c.Line() + "  # " + c.Effect
 	}
 	return text
 }
 
 // Refuse returns a [RefusedError] without alternatives.
 func (d *Decision) Refuse(format string, args ...any) error {
-	return &RefusedError{Target: d.Target, Verb: d.Verb, Why: fmt.Sprintf(format, args...)}
+	return &RefusedError{Target: d.Target, Verb: d.Verb, Reason: fmt.Sprintf(format, args...)}
 }
 
 // MaxRequest is the maximum length of a request ID in bytes.
@@ -138,9 +138,9 @@ func (d *Decision) check(o *Operator, preview bool) error {
 		return err
 	}
 	switch {
-	case strings.TrimSpace(d.Who) == "" || strings.TrimSpace(d.Why) == "":
+	case strings.TrimSpace(d.Actor) == "" || strings.TrimSpace(d.Reason) == "":
 		return Invalidf("your name and a reason are required: the audit trail stores both")
-	case len(d.Who) > workflows.MaxWho || len(d.Why) > workflows.MaxWhy || !isText(d.Who+d.Why):
+	case len(d.Actor) > workflows.MaxWho || len(d.Reason) > workflows.MaxWhy || !isText(d.Actor+d.Reason):
 		return Invalidf("the name (at most %d bytes) and the reason (at most %d) must be UTF-8 without NUL", workflows.MaxWho,
 			workflows.MaxWhy)
 	}
@@ -177,7 +177,7 @@ func (o *Operator) Decide(ctx context.Context, d Decision) (*Answer, error) {
 
 // Preview describes the consequence of a decision and changes nothing. It runs the same check, makes the change in a
 // transaction that it rolls back, and simulates the workflow run. If the decision would be refused, the preview
-// contains the reason. Who and Why are optional. It returns an error only if the search for the target fails; see,
+// contains the reason. Actor and Reason are optional. It returns an error only if the search for the target fails; see,
 // for example, [event.Find].
 func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 	if o.Remote {
@@ -190,7 +190,7 @@ func (o *Operator) Preview(ctx context.Context, d Decision) (*Preview, error) {
 	if err := d.check(o, true); err != nil {
 		return nil, err
 	}
-	d.Who, d.Why = cmp.Or(strings.TrimSpace(d.Who), "somebody"), cmp.Or(strings.TrimSpace(d.Why), "a preview")
+	d.Actor, d.Reason = cmp.Or(strings.TrimSpace(d.Actor), "somebody"), cmp.Or(strings.TrimSpace(d.Reason), "a preview")
 	d.Request, d.DryRun = cmp.Or(d.Request, "preview"), true
 	return d.verb.Rule.preview(ctx, &d)
 }

@@ -18,8 +18,8 @@ import (
 
 // Fault is an error that the caller can act on. Nothing was changed, unless the kind is [Later].
 type Fault struct {
-	Kind FaultKind
-	Says string
+	Kind    FaultKind
+	Message string
 	// ID matches the Receipts if the fault is [Ambiguous]. Object is set if ID is an object of the provider that the
 	// events are about.
 	ID       string
@@ -41,7 +41,7 @@ const (
 	Reused    FaultKind = "reused"
 )
 
-func (f *Fault) Error() string { return f.Says }
+func (f *Fault) Error() string { return f.Message }
 
 // IsFault reports whether err is a fault of the kind.
 func IsFault(err error, kind FaultKind) bool {
@@ -51,7 +51,7 @@ func IsFault(err error, kind FaultKind) bool {
 
 // Faultf returns a [Fault] of the kind with a formatted message.
 func Faultf(kind FaultKind, format string, args ...any) error {
-	return &Fault{Kind: kind, Says: fmt.Sprintf(format, args...)}
+	return &Fault{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
 // Invalidf returns a [Fault] of the kind Invalid.

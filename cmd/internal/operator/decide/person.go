@@ -64,7 +64,7 @@ func (d *Decision) permit(v *Verb) error {
 	if d.By == nil {
 		return nil
 	}
-	d.Who = d.By.Name
+	d.Actor = d.By.Name
 	if j, ok := d.Found.(*NewJob); ok {
 		v = cmp.Or(d.Operator.Verbs.Named(j.Action), v)
 	}

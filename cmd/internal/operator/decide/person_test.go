@@ -22,14 +22,14 @@ func TestPermit_RolesAndVerbs(t *testing.T) {
 	}
 	for _, named := range role.All() {
 		for _, v := range operator.Verbs {
-			d := decide.Decision{Verb: v.Name, Target: "x", Who: "somebody else", Why: "test", By: &decide.Person{Name: "ada", Roles: []role.Role{named}}}
+			d := decide.Decision{Verb: v.Name, Target: "x", Actor: "somebody else", Reason: "test", By: &decide.Person{Name: "ada", Roles: []role.Role{named}}}
 			err := d.CheckFor(&decide.Operator{Verbs: operator.Verbs})
 			permitted := slices.ContainsFunc(v.Rights(), func(right role.Right) bool { return may[named][right] })
 			if decide.IsFault(err, decide.Forbidden) == permitted {
 				t.Errorf("%s as %s: %v", v.Name, named, err)
 			}
-			if d.Who != "ada" {
-				t.Errorf("%s is decided by %q: the name has to be the verified one", v.Name, d.Who)
+			if d.Actor != "ada" {
+				t.Errorf("%s is decided by %q: the name has to be the verified one", v.Name, d.Actor)
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func TestPermit_RolesAndVerbs(t *testing.T) {
 
 func TestPermit_JobNeedsRightOfItsVerb(t *testing.T) {
 	for action, may := range map[string]bool{event.Retry.Name: true, event.Compensate.Name: false, job.CloseTask: true} {
-		d := decide.Decision{Verb: jobs.Start.Name, Target: "x", Why: "test", By: &decide.Person{Name: "ada", Roles: []role.Role{role.Operator}},
+		d := decide.Decision{Verb: jobs.Start.Name, Target: "x", Reason: "test", By: &decide.Person{Name: "ada", Roles: []role.Role{role.Operator}},
 			Args: decide.Args{Found: &decide.NewJob{Job: job.Job{Action: action}}}}
 		if err := d.CheckFor(&decide.Operator{Verbs: operator.Verbs}); (err == nil) != may {
 			t.Errorf("a job that decides by %s: %v", action, err)

@@ -20,8 +20,8 @@ type Preview struct {
 	// Receipt is the receipt of the event that the decision is about. For a decision about an account, it is the
 	// receipt of the run that the decision starts.
 	Receipt timeline.Receipt `json:"receipt"`
-	// Says describes the consequence for a target that is neither an event nor an account.
-	Says string `json:"message,omitempty"`
+	// Message describes the consequence for a target that is neither an event nor an account.
+	Message string `json:"message,omitempty"`
 	// Access is the access after the decision. It is nil if the decision cannot change access, as for an event.
 	Access *fold.Access `json:"access,omitempty"`
 	// Refused is the reason if the verb would be refused, and Choices are the alternatives. All other fields are then

@@ -24,7 +24,7 @@ func (d *Decision) RequestID() string {
 
 // arguments is a hash of all values that the request contains about its target.
 func (d *Decision) arguments() ([]byte, error) {
-	text, err := json.Marshal([]any{d.Verb, d.Why, d.Confirms, argsOf(d)})
+	text, err := json.Marshal([]any{d.Verb, d.Reason, d.Confirms, argsOf(d)})
 	if err != nil {
 		return nil, fmt.Errorf("encode the arguments of %s: %w", d.Verb, err)
 	}

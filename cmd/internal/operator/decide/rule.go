@@ -51,7 +51,7 @@ type Recorded struct {
 
 // Act returns the answer to the decision without its result.
 func (r Recorded) answer(d *Decision) *Answer {
-	return &Answer{Verb: d.Verb, Target: r.Target, Request: d.Request, Who: r.Actor, Repeated: r.Repeated,
+	return &Answer{Verb: d.Verb, Target: r.Target, Request: d.Request, Actor: r.Actor, Repeated: r.Repeated,
 		Warning: r.warning}
 }
 
@@ -120,16 +120,16 @@ func (r Rule[T, R]) decide(ctx context.Context, d *Decision) (*Answer, error) {
 	}
 	answer := rec.answer(d)
 	says, result, err := r.Act(ctx, d, target, rec)
-	if answer.Says = says; !reflect.ValueOf(&result).Elem().IsZero() {
+	if answer.Message = says; !reflect.ValueOf(&result).Elem().IsZero() {
 		answer.Result = result
 	}
 	if repeated && err == nil {
 		repeat := fmt.Sprintf("%s of %s was already decided, by %s; this request changed nothing", d.Verb, known.Target,
 			known.Actor)
-		if answer.Says != "" {
-			repeat += ": " + answer.Says
+		if answer.Message != "" {
+			repeat += ": " + answer.Message
 		}
-		answer.Says = repeat
+		answer.Message = repeat
 	}
 	return answer, err
 }
@@ -142,8 +142,8 @@ func (d *Decision) record(ctx context.Context, c *Change, key string, arguments 
 		action = asking(d.Verb)
 	}
 	added, err = d.Operator.Audit.AppendWith(ctx, audit.Action{
-		RequestID: key, Actor: d.Who, Issuer: by.Issuer, Subject: by.Subject, Action: action,
-		Target: c.Target, Reason: d.Why, Before: c.Before, After: c.After, Arguments: arguments,
+		RequestID: key, Actor: d.Actor, Issuer: by.Issuer, Subject: by.Subject, Action: action,
+		Target: c.Target, Reason: d.Reason, Before: c.Before, After: c.After, Arguments: arguments,
 	}, c.Do)
 	if err != nil && c.Refused != nil {
 		c.Refused(ctx)
@@ -198,7 +198,7 @@ func (r Rule[T, R]) preview(ctx context.Context, d *Decision) (*Preview, error) 
 		err = r.Forecast(ctx, d, target, p)
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		p.Refused, p.Choices = refused.Target+" "+refused.Why, refused.Try
+		p.Refused, p.Choices = refused.Target+" "+refused.Reason, refused.Try
 		return p, nil
 	}
 	return p, err

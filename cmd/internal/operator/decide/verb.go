@@ -31,9 +31,10 @@ type Verb struct {
 	Command string
 	// Target is the placeholder in the usage text: ID, NAME, …
 	Target string
-	// Short and Long are the help texts. Why is the help of --reason. If it is empty, --reason has the default text.
-	Short, Long, Why string
-	Flags            []Flag
+	// Short and Long are the help texts. ReasonHelp is the help of --reason. If it is empty, --reason has the default
+	// text.
+	Short, Long, ReasonHelp string
+	Flags                   []Flag
 	// Many lists the event statuses that a bulk decision accepts. It is empty if the verb has no bulk form for events.
 	// ManyTasks is set if the verb can close many tasks at once.
 	Many      []string

@@ -30,7 +30,7 @@ var withdrawRule = Rule[pending.Decision, *pending.Decision]{
 		return p, "pending/" + d.Target, err
 	},
 	Check: func(_ context.Context, d *Decision, p pending.Decision) (*Change, error) {
-		needs := d.Operator.Verbs.Named(p.Does())
+		needs := d.Operator.Verbs.Named(p.Action())
 		if d.By != nil && !d.By.May(needs.Rights()...) {
 			return nil, Forbids(d.Verb+" of "+needs.Name, needs.Rights()...)
 		}
@@ -48,12 +48,12 @@ var withdrawRule = Rule[pending.Decision, *pending.Decision]{
 			}}, nil
 	},
 	Act: func(_ context.Context, _ *Decision, p pending.Decision, _ Recorded) (string, *pending.Decision, error) {
-		return p.Does() + " of " + p.Target + " no longer waits for a second person", &p, nil
+		return p.Action() + " of " + p.Target + " no longer waits for a second person", &p, nil
 	},
 }
 
 // WithdrawChoice returns the choice to withdraw a pending decision.
 func WithdrawChoice(p pending.Decision) Choice {
 	return Choose(&Withdraw, p.ID, "",
-		"withdraws the "+p.Does()+" that "+p.AskedBy+" requested and that waits for a second person")
+		"withdraws the "+p.Action()+" that "+p.AskedBy+" requested and that waits for a second person")
 }

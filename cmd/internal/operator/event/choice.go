@@ -53,9 +53,9 @@ func waitingChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices
 	case r.ReasonCode == receipt.SinkDown && !strings.HasPrefix(name, plan.SinkDestinations+":"):
 		base, _, _ := strings.Cut(name, ":")
 		choices = append(choices, decide.Choice{Command: []string{"pawl", "sinks", "check", base},
-			Does: "checks the sink; the run continues automatically when the sink responds"})
+			Effect: "checks the sink; the run continues automatically when the sink responds"})
 	case unstarted:
-		choices = append(choices, decide.Choice{Command: []string{"pawl", "doctor"}, Does: "a running ingress starts the run automatically; this command finds the obstacle"})
+		choices = append(choices, decide.Choice{Command: []string{"pawl", "doctor"}, Effect: "a running ingress starts the run automatically; this command finds the obstacle"})
 	}
 	if !unstarted {
 		choices = append(choices,
@@ -140,9 +140,9 @@ func parkedChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices 
 	return choices
 }
 
-// Does returns the question of the rule that parked the receipt for a review, and the consequence of approving or
+// Effect returns the question of the rule that parked the receipt for a review, and the consequence of approving or
 // rejecting it. ok is false if the receipt has no review, or if the verb does not answer it.
-func Does(r *timeline.Receipt, verb string) (asks, does string, ok bool) {
+func Question(r *timeline.Receipt, verb string) (asks, does string, ok bool) {
 	review, ok := reviewOf(r)
 	switch verb {
 	case workflows.UpdateApprove:

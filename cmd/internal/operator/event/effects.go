@@ -78,7 +78,7 @@ func effectsRule(on bool) decide.Rule[EffectsResult, *EffectsResult] {
 			return &decide.Change{
 				Target: is.Mode, Before: before, After: map[string]any{"mode": is.Mode, "starts_at": is.From},
 				Do: func(ctx context.Context, tx pgx.Tx) error {
-					return withheld.Set(ctx, tx, is.Mode, is.From, d.Who)
+					return withheld.Set(ctx, tx, is.Mode, is.From, d.Actor)
 				},
 			}, nil
 		},
@@ -91,7 +91,7 @@ func effectsRule(on bool) decide.Rule[EffectsResult, *EffectsResult] {
 			return res.says(), res, nil
 		},
 		Forecast: func(_ context.Context, _ *decide.Decision, is EffectsResult, made *decide.Preview) error {
-			made.Says = is.says()
+			made.Message = is.says()
 			return nil
 		},
 	}

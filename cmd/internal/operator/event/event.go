@@ -224,7 +224,7 @@ func simulate(ctx context.Context, d *decide.Decision, r *timeline.Receipt, p *d
 
 // refuseEvent returns a [decide.RefusedError] with the verbs that the state of the event allows.
 func refuseEvent(d *decide.Decision, r *timeline.Receipt, format string, args ...any) error {
-	return &decide.RefusedError{Target: d.Target, Verb: d.Verb, Why: fmt.Sprintf(format, args...),
+	return &decide.RefusedError{Target: d.Target, Verb: d.Verb, Reason: fmt.Sprintf(format, args...),
 		Try: Choices(d.Operator, d.Target, r)}
 }
 

@@ -39,10 +39,10 @@ type Evidence struct {
 
 // Next is the next step that pawl takes without a decision.
 type Next struct {
-	// At is the time of the step. It is nil if there is no such step or if its time is unknown. Says describes the
+	// At is the time of the step. It is nil if there is no such step or if its time is unknown. Message describes the
 	// step.
-	At   *time.Time `json:"due_at"`
-	Says string     `json:"message"`
+	At      *time.Time `json:"due_at"`
+	Message string     `json:"message"`
 	// Tries lists the effects that Temporal is running or retrying.
 	Tries []Try `json:"tries"`
 	// Pending lists the effects of the plan that have not started.
@@ -67,8 +67,8 @@ type Try struct {
 // ReplaySafety reports whether the event can be run again without repeating an effect.
 type ReplaySafety struct {
 	// Safe is "yes", "no", or "not_now" if the current state does not allow a replay.
-	Safe string `json:"safe"`
-	Says string `json:"message"`
+	Safe    string `json:"safe"`
+	Message string `json:"message"`
 	// Preview is absent if the event cannot be replayed.
 	Preview *workflows.Previewed `json:"preview,omitempty"`
 }
@@ -167,15 +167,15 @@ func nextStep(ctx context.Context, o *decide.Operator, e *timeline.Event) (n Nex
 	}
 	switch {
 	case r.Status == string(receipt.Received):
-		n.At, n.Says = r.StartAt, "a running ingress starts its run"
+		n.At, n.Message = r.StartAt, "a running ingress starts its run"
 	case r.Status == string(receipt.Processing), r.Status == string(receipt.Retrying):
 		askTemporal(ctx, o, &n, r)
 	case waitsForPerson(r):
-		n.Says = "nothing before a decision: it is parked"
+		n.Message = "nothing before a decision: it is parked"
 	case len(n.Due) > 0:
-		n.At, n.Says = &n.Due[0].At, n.Due[0].String()
+		n.At, n.Message = &n.Due[0].At, n.Due[0].String()
 	default:
-		n.Says = "nothing: it is finished"
+		n.Message = "nothing: it is finished"
 	}
 	return n, nil
 }
@@ -202,17 +202,17 @@ func outlined(ctx context.Context, o *decide.Operator, e *timeline.Event) (pendi
 
 // askTemporal adds the state of the run in Temporal to n.
 func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Receipt) {
-	n.Says = "its run is in progress"
+	n.Message = "its run is in progress"
 	if r.Status == string(receipt.Retrying) {
-		n.Says = "pawl retries it automatically"
+		n.Message = "pawl retries it automatically"
 	}
 	switch r.ReasonCode {
 	case receipt.SinkDown:
-		n.Says = "it continues automatically when the sink responds again: see pawl sinks"
+		n.Message = "it continues automatically when the sink responds again: see pawl sinks"
 	case receipt.WaitingForEntry:
-		n.Says = "it continues automatically when the earlier entry is done or skipped"
+		n.Message = "it continues automatically when the earlier entry is done or skipped"
 	case receipt.Paused:
-		n.Says = "it continues automatically when the pause ends: see pawl sinks"
+		n.Message = "it continues automatically when the pause ends: see pawl sinks"
 	}
 	ctx, stop := context.WithTimeout(ctx, temporalPatience)
 	defer stop()
@@ -236,7 +236,7 @@ func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Re
 	slices.SortFunc(n.Tries, func(a, b Try) int { return cmp.Compare(a.Key, b.Key) })
 	for _, try := range n.Tries {
 		if try.At != nil && (n.At == nil || try.At.Before(*n.At)) {
-			n.At, n.Says = try.At, fmt.Sprintf("%s is retried, attempt %d", try.Key, try.Attempt)
+			n.At, n.Message = try.At, fmt.Sprintf("%s is retried, attempt %d", try.Key, try.Attempt)
 		}
 	}
 }
@@ -271,9 +271,9 @@ func replaySafe(ctx context.Context, o *decide.Operator, e *timeline.Event) Repl
 	r := &e.Receipt
 	switch {
 	case r.Status == string(receipt.Received):
-		return ReplaySafety{Safe: "not_now", Says: "not now: it has not run yet"}
+		return ReplaySafety{Safe: "not_now", Message: "not now: it has not run yet"}
 	case r.Status == string(receipt.Processing), r.Status == string(receipt.Retrying):
-		return ReplaySafety{Safe: "not_now", Says: "not while it runs"}
+		return ReplaySafety{Safe: "not_now", Message: "not while it runs"}
 	}
 	verb := verbReplay
 	if r.WorkflowID == "" {
@@ -282,11 +282,11 @@ func replaySafe(ctx context.Context, o *decide.Operator, e *timeline.Event) Repl
 	made, err := o.Preview(ctx, decide.Decision{Verb: verb, Target: r.ID})
 	switch {
 	case err != nil:
-		return ReplaySafety{Safe: "not_now", Says: "unknown: " + firstLine(err)}
+		return ReplaySafety{Safe: "not_now", Message: "unknown: " + firstLine(err)}
 	case made.Refused != "" && waitsForPerson(*r):
-		return ReplaySafety{Safe: "not_now", Says: "not now: its run waits for a decision"}
+		return ReplaySafety{Safe: "not_now", Message: "not now: its run waits for a decision"}
 	case made.Refused != "":
-		return ReplaySafety{Safe: "not_now", Says: "not in this state: " + made.Refused}
+		return ReplaySafety{Safe: "not_now", Message: "not in this state: " + made.Refused}
 	}
 	return safety(made)
 }
@@ -311,16 +311,16 @@ func safety(made *decide.Preview) ReplaySafety {
 	switch {
 	case len(runs) > 0:
 		replay.Safe = "no"
-		replay.Says = "it would execute the effects that are not done: " + strings.Join(runs, ", ") + "; " + stays
+		replay.Message = "it would execute the effects that are not done: " + strings.Join(runs, ", ") + "; " + stays
 	case len(asks) > 0:
-		replay.Says = "yes: no effect would be repeated; the run would park for a decision about " +
+		replay.Message = "yes: no effect would be repeated; the run would park for a decision about " +
 			strings.Join(asks, ", ") + "; " + stays
 	default:
-		replay.Says = "yes: no effect would be repeated, " + stays
+		replay.Message = "yes: no effect would be repeated, " + stays
 	}
 	if made.Asks {
-		replay.Safe, replay.Says = "no",
-			replay.Says+"; the run first fetches from Stripe, and the result may change the effects"
+		replay.Safe, replay.Message = "no",
+			replay.Message+"; the run first fetches from Stripe, and the result may change the effects"
 	}
 	return replay
 }

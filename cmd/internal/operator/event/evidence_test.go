@@ -27,8 +27,8 @@ func TestVerdict(t *testing.T) {
 			receipt: timeline.Receipt{Status: "processing"}, effects: []timeline.Effect{done, done},
 			next: Next{Pending: []workflows.PreviewedEffect{{Kind: "finance-export"}}},
 		},
-		"pawl retries it automatically: in 3s.":           {receipt: timeline.Receipt{Status: "retrying"}, next: Next{Says: "in 3s."}},
-		"pawl retries it automatically: finance is down.": {receipt: timeline.Receipt{Status: "retrying", Reason: "finance is down"}, next: Next{Says: "in 3s."}},
+		"pawl retries it automatically: in 3s.":           {receipt: timeline.Receipt{Status: "retrying"}, next: Next{Message: "in 3s."}},
+		"pawl retries it automatically: finance is down.": {receipt: timeline.Receipt{Status: "retrying", Reason: "finance is down"}, next: Next{Message: "in 3s."}},
 		"It waits for a decision: dead; not done: finance-export; may have happened: receipt-email.": {
 			receipt: timeline.Receipt{Status: "dead"}, effects: []timeline.Effect{doubtful, failed},
 		},

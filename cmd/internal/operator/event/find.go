@@ -149,6 +149,6 @@ func several(id string, receipts []timeline.Receipt, object bool) error {
 	if object {
 		says = fmt.Sprintf("%d events contain %s: use the ID of one: ", len(list), id)
 	}
-	return &decide.Fault{Kind: decide.Ambiguous, Says: says + strings.Join(list, ", "), ID: id, Receipts: receipts,
+	return &decide.Fault{Kind: decide.Ambiguous, Message: says + strings.Join(list, ", "), ID: id, Receipts: receipts,
 		Object: object}
 }

@@ -78,7 +78,8 @@ func checkParked(ctx context.Context, d *decide.Decision, r *timeline.Receipt) (
 
 // inputOfUpdate returns the input of the update. A preview fills in the fields that the person would type.
 func inputOfUpdate(d *decide.Decision, r *timeline.Receipt) workflows.DecisionInput {
-	in := workflows.DecisionInput{Who: d.Who, Why: d.Why, Effect: d.Effect, Reference: d.Reference, Confirm: d.Confirm}
+	in := workflows.DecisionInput{Actor: d.Actor, Reason: d.Reason, Effect: d.Effect, Reference: d.Reference,
+		Confirm: d.Confirm}
 	if !d.DryRun {
 		return in
 	}
@@ -115,7 +116,7 @@ func tellRun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec d
 	err := update(ctx, d, r)
 	if refused, ok := errors.AsType[*decide.RefusedError](err); ok {
 		return errors.Join(d.Operator.Audit.Append(ctx, audit.Action{
-			RequestID: refusal, Actor: "pawl", Action: "refuse-" + d.Verb, Target: r.EventID, Reason: refused.Why,
+			RequestID: refusal, Actor: "pawl", Action: "refuse-" + d.Verb, Target: r.EventID, Reason: refused.Reason,
 			Before: map[string]any{"receipt": r.ID, "request": d.Request},
 		}), err)
 	}
@@ -142,7 +143,7 @@ func update(ctx context.Context, d *decide.Decision, r *timeline.Receipt) error 
 	var gone *serviceerror.NotFound
 	var failing *serviceerror.WorkflowNotReady
 	again := func(why string) error {
-		return &decide.RefusedError{Target: d.Target, Verb: d.Verb, Why: why,
+		return &decide.RefusedError{Target: d.Target, Verb: d.Verb, Reason: why,
 			Try: []decide.Choice{replayChoice(d.Operator, d.Target,
 				r)}}
 	}

@@ -41,7 +41,7 @@ func forecastReject(ctx context.Context, d *decide.Decision, r *timeline.Receipt
 func dismissed(d *decide.Decision, r *timeline.Receipt) *decide.Change {
 	c := changeOf(r, map[string]any{"status": receipt.Ignored})
 	c.Do = func(ctx context.Context, tx pgx.Tx) error {
-		reason := fmt.Sprintf("%s: rejected by %s: %s", receipt.Dismissed, d.Who, d.Why)
+		reason := fmt.Sprintf("%s: rejected by %s: %s", receipt.Dismissed, d.Actor, d.Reason)
 		return came(ctx, d, r,
 			receipt.MoveIn(ctx, tx, r.ID, receipt.Status(r.Status), r.Reason, receipt.Ignored, reason))
 	}

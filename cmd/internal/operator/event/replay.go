@@ -67,7 +67,8 @@ func rerun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, release
 	if err != nil {
 		return nil, err
 	}
-	next := receipt.Rerun{Request: d.RequestID(), Who: d.Who, Why: d.Why, Previous: previous, Release: release}
+	next := receipt.Rerun{Request: d.RequestID(), Actor: d.Actor, Reason: d.Reason, Previous: previous,
+		Release: release}
 	latest, err := describe(ctx, d, workflowID)
 	if err != nil {
 		return nil, err
@@ -85,9 +86,10 @@ func rerun(ctx context.Context, d *decide.Decision, r *timeline.Receipt, release
 			// A person has reset the run in Temporal, or the run's worker was repaired. The receipt will show this
 			// state shortly.
 			return nil, &decide.RefusedError{
-				Target: d.Target, Verb: d.Verb, Why: "has a run in Temporal that is still running (" + workflowID + ")",
+				Target: d.Target, Verb: d.Verb,
+				Reason: "has a run in Temporal that is still running (" + workflowID + ")",
 				Try: []decide.Choice{{Command: []string{"pawl", "events", "show", d.Target},
-					Does: "shows the current state"}},
+					Effect: "shows the current state"}},
 			}
 		}
 	}

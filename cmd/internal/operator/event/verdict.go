@@ -37,13 +37,13 @@ func verdict(e *Evidence) string {
 	case receipt.Processing:
 		text = "It is in progress"
 	case receipt.Retrying:
-		text = "pawl retries it automatically: " + cmp.Or(r.Reason, e.Next.Says)
+		text = "pawl retries it automatically: " + cmp.Or(r.Reason, e.Next.Message)
 	case receipt.NeedsReview, receipt.Dead:
 		text = "It waits for a decision: " + cmp.Or(r.Reason, r.LastError, r.Status)
 	case receipt.Processed:
 		text = "It is done" + because(r.Open())
 		if e.Unbooked != nil {
-			text += "; its money is not booked: " + e.Unbooked.Why()
+			text += "; its money is not booked: " + e.Unbooked.Reason()
 		}
 	case receipt.Compensated:
 		text = "It was compensated" + because(strings.TrimPrefix(r.Reason, r.Status+": "))

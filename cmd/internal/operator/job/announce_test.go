@@ -42,7 +42,7 @@ func TestJobWorker_Announce_ToldAndDue(t *testing.T) {
 	}
 	made := operatoraccount.AnnounceJob(billing.Announcement{OnlyTo: "crm", Provision: true}, accounts)
 	j := made.Job
-	j.ID, j.Who, j.Why, j.Rate = "announce-1", "ada", "the CRM is new", 1
+	j.ID, j.Actor, j.Reason, j.Rate = "announce-1", "ada", "the CRM is new", 1
 	if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, made.Others) }); err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func ruleOf(to job.State, note string, from ...job.State) decide.Rule[*job.Job, 
 			}
 			text := ""
 			if note != "" {
-				text = note + d.Who + ": " + d.Why
+				text = note + d.Actor + ": " + d.Reason
 			}
 			return &decide.Change{
 				Target: j.ID, After: map[string]any{"state": to},

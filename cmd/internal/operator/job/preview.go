@@ -25,9 +25,9 @@ type Preview struct {
 	Refused  int            `json:"refused"`
 	// Refusals counts the refused events by reason.
 	Refusals map[string]int `json:"refusals"`
-	// Unknown counts the events that could not be previewed. Why is the reason for the first of these events.
-	Unknown int    `json:"unknown,omitempty"`
-	Why     string `json:"unknown_reason,omitempty"`
+	// Unknown counts the events that could not be previewed. Reason is the reason for the first of these events.
+	Unknown       int    `json:"unknown,omitempty"`
+	UnknownReason string `json:"unknown_reason,omitempty"`
 	// Counts and Sums are the totals of the fields with these names in [decide.Preview].
 	Counts map[workflows.Will]int `json:"effects"`
 	// Kinds counts the effects that would run, by kind.
@@ -85,8 +85,8 @@ func previewJob(ctx context.Context, o *decide.Operator, by *decide.Person, verb
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			if made.Unknown++; made.Why == "" {
-				made.Why = err.Error()
+			if made.Unknown++; made.UnknownReason == "" {
+				made.UnknownReason = err.Error()
 			}
 		case p.Refused != "":
 			made.Refused++

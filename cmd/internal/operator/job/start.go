@@ -36,7 +36,7 @@ func Check(d *decide.Decision, rate float64, noun string) error {
 	switch {
 	case len(d.Request) > MaxID:
 		return fmt.Errorf("the request ID of a job has %d characters at most", MaxID)
-	case len(d.Why) > maxJobWhy:
+	case len(d.Reason) > maxJobWhy:
 		return fmt.Errorf("the reason of a job has %d bytes at most", maxJobWhy)
 	}
 	return checkRate(rate, noun)
@@ -45,7 +45,7 @@ func Check(d *decide.Decision, rate float64, noun string) error {
 // Authored returns the job with the person and the reason of the decision.
 func Authored(d *decide.Decision, j job.Job) job.Job {
 	by := d.Identity()
-	j.Who, j.Issuer, j.Subject, j.Why = d.Who, by.Issuer, by.Subject, d.Why
+	j.Actor, j.Issuer, j.Subject, j.Reason = d.Actor, by.Issuer, by.Subject, d.Reason
 	return j
 }
 
@@ -137,13 +137,13 @@ var startRule = decide.Rule[*decide.NewJob, *job.Job]{
 			return "", nil, err
 		}
 		if known.Action != j.Action || known.Effect != j.Effect || known.Reference != j.Reference ||
-			!maps.Equal(known.Filter, j.Filter) || known.Who != d.Who {
+			!maps.Equal(known.Filter, j.Filter) || known.Actor != d.Actor {
 			return "", nil, d.Reused(fmt.Sprintf("another job: a %s of %d %ss by %s (%s)", known.Action, known.Items,
-				known.Noun(), known.Who, known.Why))
+				known.Noun(), known.Actor, known.Reason))
 		}
 		if known.State == job.Running {
 			err = run(ctx, d.Operator, known)
 		}
-		return known.Says(), known, err
+		return known.Message(), known, err
 	},
 }

@@ -144,7 +144,7 @@ func (w *Worker) take(ctx context.Context, j *job.Job, item job.Item) error {
 // DecideItem makes the job's decision about an item and returns the result.
 func (w *Worker) DecideItem(ctx context.Context, j *job.Job, item job.Item) (says string, err error) {
 	d := decide.Decision{
-		Verb: j.Action, Target: item.Target, Who: j.Who, Why: j.Why + " (job " + j.ID + ")",
+		Verb: j.Action, Target: item.Target, Actor: j.Actor, Reason: j.Reason + " (job " + j.ID + ")",
 		Request: requestOf(j.ID, item.Target), Item: &decide.Item{Item: item, Job: j},
 		Args: decide.Args{Effect: j.Effect, Reference: j.Reference},
 	}
@@ -155,7 +155,7 @@ func (w *Worker) DecideItem(ctx context.Context, j *job.Job, item job.Item) (say
 	if err != nil {
 		return "", err
 	}
-	return answer.Says, nil
+	return answer.Message, nil
 }
 
 // requestOf returns the request ID of an item. It contains a hash if the target is too long for a request ID or has
@@ -172,7 +172,7 @@ func requestOf(jobID, target string) string {
 // refusal reports whether the error means that the verb cannot be applied to the target. why is the message.
 func refusal(err error) (why string, refused bool) {
 	if r, ok := errors.AsType[*decide.RefusedError](err); ok {
-		return r.Why, true
+		return r.Reason, true
 	}
 	return err.Error(), decide.IsFault(err, decide.Unknown)
 }
@@ -180,7 +180,7 @@ func refusal(err error) (why string, refused bool) {
 // StopJob cancels a job after its run was cancelled in Temporal.
 func (w *Worker) StopJob(ctx context.Context, in jobs.Input) (jobs.Progress, error) {
 	_, err := w.Operator.Decide(ctx, decide.Decision{
-		Verb: verbCancelJob, Target: in.ID, Who: "Temporal", Why: "its run was cancelled in Temporal",
+		Verb: verbCancelJob, Target: in.ID, Actor: "Temporal", Reason: "its run was cancelled in Temporal",
 		Request: activity.GetInfo(ctx).WorkflowExecution.RunID,
 		Args:    decide.Args{Found: runCancelled{}},
 	})

@@ -100,7 +100,7 @@ func jobOfOne(t *testing.T) (*pgxpool.Pool, *job.Job, job.Item) {
 		'{"decisions":["done"],"effects":[{"key":"finance-export:x","kind":"finance-export","state":"failed","by_hand":true}]}')`, receipt); err != nil {
 		t.Fatal(err)
 	}
-	j, items := job.Job{ID: "done-1", Action: event.Done.Name, Effect: "finance-export", Reference: "journal 7", Who: "ada", Why: "booked by hand", Rate: 1},
+	j, items := job.Job{ID: "done-1", Action: event.Done.Name, Effect: "finance-export", Reference: "journal 7", Actor: "ada", Reason: "booked by hand", Rate: 1},
 		[]job.Item{{Target: receipt, Name: "evt_1"}}
 	if err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error { return job.MakeIn(t.Context(), tx, j, items) }); err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func assign(ctx context.Context, d *decide.Decision, m billing.Money) (fact.Fact
 	if why := stripe.Unusable(d.Account, 200); why != "" || strings.TrimSpace(d.Account) == "" {
 		return fact.Fact{}, d.Refuse("needs an account: --account ID, the ID of the customer in your application")
 	}
-	if m.Untold > 0 {
+	if m.Unexplained > 0 {
 		return fact.Fact{}, d.Refuse("has a refund that no event contains: pawl reconcile %s fetches it from Stripe",
 			cmp.Or(m.Account, m.Customer))
 	}

@@ -69,10 +69,10 @@ var correctRule = decide.Rule[account.Task, *task.Result]{
 	Act: func(_ context.Context, _ *decide.Decision, _ account.Task, r decide.Recorded) (string, *task.Result, error) {
 		var after struct {
 			task.Result
-			Says string `json:"message"`
+			Message string `json:"message"`
 		}
 		err := r.Read(r.After, &after)
-		return after.Says + " is booked within seconds", &after.Result, err
+		return after.Message + " is booked within seconds", &after.Result, err
 	},
 	Forecast: func(ctx context.Context, d *decide.Decision, t account.Task, p *decide.Preview) error {
 		list, err := billing.Corrections(ctx, d.Operator.DB, t.Mode, t.Object)

@@ -81,6 +81,6 @@ func regrant(ctx context.Context, d *decide.Decision, order billing.Order) (fact
 	if !order.Withheld {
 		return fact.Fact{}, d.Refuse("is not withheld: `pawl accounts show` explains the access of its account")
 	}
-	return order.Regrant(ctx, d.Operator.DB, fact.Decision{By: d.Who, Why: d.Why}, "operator-"+uuid.NewString(),
+	return order.Regrant(ctx, d.Operator.DB, fact.Decision{By: d.Actor, Reason: d.Reason}, "operator-"+uuid.NewString(),
 		time.Now().UTC())
 }

@@ -88,10 +88,11 @@ func verify(ctx context.Context, d *decide.Decision, r rejection.Rejection) (del
 			return delivery, nil
 		}
 		return delivery, &decide.RefusedError{Target: "rejection " + r.ID, Verb: d.Verb,
-			Why: "is still refused: " + err.Error()}
+			Reason: "is still refused: " + err.Error()}
 	}
-	return delivery, &decide.RefusedError{Target: "rejection " + r.ID, Verb: d.Verb, Why: "cannot be admitted: " + why +
-		", and pawl cannot verify the signature without the rest; let the provider send it again"}
+	return delivery, &decide.RefusedError{Target: "rejection " + r.ID, Verb: d.Verb,
+		Reason: "cannot be admitted: " + why +
+			", and pawl cannot verify the signature without the rest; let the provider send it again"}
 }
 
 // admitted returns the result of an earlier admission with the current state of its events.

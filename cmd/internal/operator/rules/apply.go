@@ -68,7 +68,7 @@ var applyRule = decide.Rule[*Change, *job.Job]{
 	Forecast: func(ctx context.Context, d *decide.Decision, s *Change, p *decide.Preview) error {
 		diff, err := Compare(ctx, d.Operator.DB, d.Operator.Policy, s.To, nil)
 		if err == nil {
-			p.Says = fmt.Sprintf("it replaces %s and affects %d accounts; a worker activates it and recomputes them",
+			p.Message = fmt.Sprintf("it replaces %s and affects %d accounts; a worker activates it and recomputes them",
 				cmp.Or(diff.Active, "none"), len(diff.Accounts))
 		}
 		return err
@@ -87,7 +87,7 @@ var applyRule = decide.Rule[*Change, *job.Job]{
 			if err != nil {
 				return "", nil, err
 			}
-			says, result = says+"; "+made.Says(), cmp.Or(result, made)
+			says, result = says+"; "+made.Message(), cmp.Or(result, made)
 		}
 		if result == nil {
 			says += ", and affects no account"
@@ -140,7 +140,7 @@ func (s *Change) laterChange(d *decide.Decision) *decide.Change {
 
 // apply activates the rules and creates the job in tx.
 func (s *Change) apply(ctx context.Context, tx pgx.Tx, d *decide.Decision) error {
-	switch err := billing.ActivateRules(ctx, tx, s.Active, s.to, d.Who, d.Why); {
+	switch err := billing.ActivateRules(ctx, tx, s.Active, s.to, d.Actor, d.Reason); {
 	case errors.Is(err, billing.ErrRulesChanged):
 		return d.Refuse("was compared with rules that are no longer active: compare again, with pawl rules diff")
 	case err != nil:

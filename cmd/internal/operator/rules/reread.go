@@ -176,14 +176,14 @@ var applyReadingRule = decide.Rule[*RereadDecision, *job.Job]{
 		if err != nil {
 			return "", nil, err
 		}
-		return "the new facts are active; " + made.Says(), made, nil
+		return "the new facts are active; " + made.Message(), made, nil
 	},
 }
 
 // apply appends the parsed facts and creates the job in tx.
 func (r *RereadDecision) apply(ctx context.Context, tx pgx.Tx, d *decide.Decision) error {
 	r.found.ID = d.Request
-	about, err := r.found.AppendIn(ctx, tx, d.Who, d.Why)
+	about, err := r.found.AppendIn(ctx, tx, d.Actor, d.Reason)
 	if errors.Is(err, rebuild.ErrOutdated) {
 		return d.Refuse("was compared before payloads were parsed again: compare it again")
 	}

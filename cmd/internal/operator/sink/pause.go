@@ -46,7 +46,7 @@ const (
 var Pause = decide.Verb{
 	Name: "pause-sink", Command: "sinks pause", Target: "NAME", Short: "Pause a sink", Rule: PauseRule(decide.Sink,
 		true),
-	Previews: true, Why: PauseReason, Long: "Pause a sink.\n" + PauseLong + namesSink,
+	Previews: true, ReasonHelp: PauseReason, Long: "Pause a sink.\n" + PauseLong + namesSink,
 }
 
 // paused is the target of a decision that pauses or resumes.
@@ -83,7 +83,7 @@ func PauseRule(place string, begins bool) decide.Rule[paused, *PauseResult] {
 		},
 		Forecast: func(ctx context.Context, d *decide.Decision, p paused, made *decide.Preview) error {
 			waits, _, err := p.waiting(ctx, d.Operator.DB, p.names)
-			made.Says = fmt.Sprintf("it affects %s; %s now", strings.Join(p.names, " and "), waits)
+			made.Message = fmt.Sprintf("it affects %s; %s now", strings.Join(p.names, " and "), waits)
 			return err
 		},
 	}
@@ -112,7 +112,8 @@ func (p paused) change(ctx context.Context, d *decide.Decision, begins bool) (*d
 		Do: func(ctx context.Context, tx pgx.Tx) (err error) {
 			for _, name := range left {
 				if begins {
-					_, err = pause.New(tx).Begin(ctx, pause.Pause{Kind: p.kind, Name: name, Who: d.Who, Why: d.Why})
+					_, err = pause.New(tx).Begin(ctx, pause.Pause{Kind: p.kind, Name: name, Actor: d.Actor,
+						Reason: d.Reason})
 				} else {
 					_, err = pause.New(tx).End(ctx, p.kind, name)
 				}

@@ -46,10 +46,10 @@ type findings []endpoint.Finding
 func (f *findings) add(kind endpoint.Kind, format string, args ...any) {
 	says := fmt.Sprintf(format, args...)
 	if i := slices.IndexFunc(*f, func(a endpoint.Finding) bool { return a.Kind == kind }); i >= 0 {
-		(*f)[i].Says += "; " + says
+		(*f)[i].Message += "; " + says
 		return
 	}
-	*f = append(*f, endpoint.Finding{Kind: kind, Says: says})
+	*f = append(*f, endpoint.Finding{Kind: kind, Message: says})
 }
 
 // about adds a subject to the finding of the kind.

@@ -25,7 +25,7 @@ func wantFindings(t *testing.T, server *httptest.Server, w source.EndpointWatch,
 	found, err := w.Find(t.Context())
 	var got []string
 	for _, f := range found {
-		got = append(got, string(f.Kind)+": "+f.Says)
+		got = append(got, string(f.Kind)+": "+f.Message)
 	}
 	if s := strings.Join(got, "\n"); s != want || err != nil {
 		t.Errorf("found %q, %v, want %q", s, err, want)

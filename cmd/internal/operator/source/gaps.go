@@ -19,7 +19,7 @@ type EventLister interface {
 }
 
 // Gaps finds the events that the provider sent to a source and that pawl never received. The fields Types, Thin and
-// Told are optional.
+// OnPage are optional.
 //
 // Stripe creates a snapshot event and a thin event for the same change, with different IDs. If any source has received
 // one of the two, the event is not missing.
@@ -36,9 +36,9 @@ type Gaps struct {
 	// Filed converts a listed event into a delivery to the source.
 	Filed func(body []byte, account string, at time.Time) receipt.Delivery
 	Held  func(context.Context, []receipt.Key) ([]bool, error)
-	// Told, if set, receives the number of listed events after each page.
-	Told func(listed int)
-	Now  func() time.Time
+	// OnPage, if set, receives the number of listed events after each page.
+	OnPage func(listed int)
+	Now    func() time.Time
 }
 
 // mostMissing limits the missing events in memory. Each holds its payload of some kilobytes.
@@ -125,8 +125,8 @@ func (g *Gaps) list(ctx context.Context, account string, report *GapReport) erro
 		if err := g.compare(ctx, page, account, report, thin); err != nil {
 			return err
 		}
-		if g.Told != nil {
-			g.Told(report.Listed)
+		if g.OnPage != nil {
+			g.OnPage(report.Listed)
 		}
 		if len(page) > 0 {
 			q.After = page[len(page)-1].ID
@@ -153,8 +153,8 @@ func (g *Gaps) listThin(ctx context.Context, account string, report *GapReport) 
 		if err := g.compare(ctx, within, account, report, snapshots); err != nil {
 			return false, err
 		}
-		if g.Told != nil {
-			g.Told(report.Listed)
+		if g.OnPage != nil {
+			g.OnPage(report.Listed)
 		}
 		if more = len(report.Missing) < mostMissing; !more {
 			report.More, report.From = true, page[len(page)-1].Created

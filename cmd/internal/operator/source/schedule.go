@@ -50,7 +50,7 @@ const underway = 10 * time.Minute
 func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r schedules.Result, err error) {
 	watched, able := s.Sources[in.Source]
 	if !able {
-		return schedules.Result{Says: "source " + in.Source + " has no api_key: pawl skips the check"}, nil
+		return schedules.Result{Message: "source " + in.Source + " has no api_key: pawl skips the check"}, nil
 	}
 	alive, end := context.WithCancel(ctx)
 	defer end()
@@ -62,7 +62,7 @@ func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r sche
 		return r, err
 	}
 	if started == nil {
-		r.Says = "source " + in.Source + " has had neither a delivery nor an import: pawl does not search yet"
+		r.Message = "source " + in.Source + " has had neither a delivery nor an import: pawl does not search yet"
 		return r, nil
 	}
 	now := gaps.Now()
@@ -74,27 +74,27 @@ func (s *Schedule) FindGaps(ctx context.Context, in schedules.GapsInput) (r sche
 	n := len(report.Missing)
 	switch {
 	case n == 0:
-		r.Says = "no gap " + between
+		r.Message = "no gap " + between
 		return r, nil
 	case !in.File:
 		s.Log.WarnContext(ctx, "events are missing", "source", in.Source, "events", n)
 		r.Left = n
-		r.Says = fmt.Sprintf("%d events are missing %s: pawl events backfill %s lists them", n, between, in.Source)
+		r.Message = fmt.Sprintf("%d events are missing %s: pawl events backfill %s lists them", n, between, in.Source)
 		return r, nil
 	}
 	// If the activity is retried, it finds only the events that the first attempt has not stored, so the retry makes
 	// a new decision.
 	info := activity.GetInfo(ctx)
 	_, err = s.Operator.Decide(ctx, decide.Decision{
-		Verb: Backfill.Name, Target: in.Source, Who: decide.ByTheClock,
+		Verb: Backfill.Name, Target: in.Source, Actor: decide.ByTheClock,
 		Request: fmt.Sprintf("%s/%d", info.WorkflowExecution.RunID, info.Attempt),
-		Why:     "policy.backfill is auto", Args: decide.Args{Found: report},
+		Reason:  "policy.backfill is auto", Args: decide.Args{Found: report},
 	})
 	if err != nil {
 		return r, err
 	}
 	s.Log.WarnContext(ctx, "missing events were stored", "source", in.Source, "events", n)
-	r.Says = fmt.Sprintf("%d events were missing %s, and pawl stored them", n, between)
+	r.Message = fmt.Sprintf("%d events were missing %s, and pawl stored them", n, between)
 	return r, nil
 }
 
@@ -103,7 +103,7 @@ func (s *Schedule) ExamineEndpoint(ctx context.Context, in schedules.EndpointInp
 	err error) {
 	watched, able := s.Sources[in.Source]
 	if !able {
-		return schedules.Result{Says: "source " + in.Source + " has no api_key: pawl skips the check"}, nil
+		return schedules.Result{Message: "source " + in.Source + " has no api_key: pawl skips the check"}, nil
 	}
 	found, err := watched.Endpoint.Find(ctx)
 	if err != nil {
@@ -114,11 +114,11 @@ func (s *Schedule) ExamineEndpoint(ctx context.Context, in schedules.EndpointInp
 		return r, err
 	}
 	for _, f := range fresh {
-		s.Log.WarnContext(ctx, "endpoint", "source", in.Source, "finding", string(f.Kind), "says", f.Says)
+		s.Log.WarnContext(ctx, "endpoint", "source", in.Source, "finding", string(f.Kind), "message", f.Message)
 	}
-	r.Says = "the endpoint matches the source"
+	r.Message = "the endpoint matches the source"
 	if len(e.Findings) > 0 {
-		r.Says = e.Says()
+		r.Message = e.Message()
 	}
 	return r, nil
 }

@@ -46,7 +46,7 @@ func closeItem(ctx context.Context, o *decide.Operator, d decide.Decision) (says
 	if err != nil {
 		return "", err
 	}
-	return answer.Says, nil
+	return answer.Message, nil
 }
 
 // noMoney lists the kinds of tasks that do not involve money.

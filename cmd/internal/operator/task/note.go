@@ -12,7 +12,7 @@ import (
 var Note = decide.Verb{
 	Name: "note-task", Needs: role.RightTasks, Command: "tasks note", Target: "OBJECT", Rule: ruleOf(always("noted"),
 		note),
-	Flags: []decide.Flag{decide.FlagKind, decide.FlagMode}, Why: "the note (required)",
+	Flags: []decide.Flag{decide.FlagKind, decide.FlagMode}, ReasonHelp: "the note (required)",
 	Short: "Add a note to the open task of an object",
 	Long:  `Add a note to the open task of an object. pawl tasks show lists all notes, with author and time.`,
 }

@@ -16,9 +16,9 @@ task.`,
 }
 
 func take(d *decide.Decision, t *account.Task) (c change, err error) {
-	if t.TakenBy == d.Who {
-		return c, d.Refuse("is already assigned to %s", d.Who)
+	if t.TakenBy == d.Actor {
+		return c, d.Refuse("is already assigned to %s", d.Actor)
 	}
-	t.TakenBy = d.Who
+	t.TakenBy = d.Actor
 	return change{after: resultOf(t), do: account.Take}, nil
 }

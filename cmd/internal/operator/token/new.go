@@ -40,7 +40,7 @@ names it token:NAME. A name cannot be used again, even after its token was revok
 
 var newRule = decide.Rule[*newToken, *Result]{
 	Find: func(_ context.Context, d *decide.Decision) (*newToken, string, error) {
-		t := &newToken{token.Token{Name: d.Target, Role: d.Role, MadeBy: d.Who}, token.New()}
+		t := &newToken{token.Token{Name: d.Target, Role: d.Role, MadeBy: d.Actor}, token.New()}
 		if t.Name == "" || len(t.Name) > maxTokenName || strings.Trim(t.Name, tokenNames) != "" {
 			return nil, "", decide.Invalidf("the name of a token has 1 to %d letters, digits or the characters - _ .",
 				maxTokenName)
