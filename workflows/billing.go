@@ -146,9 +146,9 @@ func (w *billingFlow) consequences(change fold.Change, whyUndo string) (why, ref
 	return why, refused, err
 }
 
-// do runs the steps and then the letters of a plan. If the workspace refuses a change of a subscription, do withholds
-// the change and runs the other effects. The earlier order stays granted, and the payment stays booked. do sends the
-// earlier target again, because the workspace may have applied a part of the refused target.
+// do runs the steps of a plan, and then its e-mails (letters). If the workspace refuses a change of a subscription,
+// do withholds the change and runs the other effects. The earlier order stays granted, and the payment stays booked.
+// do sends the earlier target again, because the workspace may have applied a part of the refused target.
 func (w *billingFlow) do(steps, letters []*step, change fold.Change) (whyUndo, refused string, err error) {
 	whyUndo, err = w.settle(append(steps, w.relays...)...)
 	s := change.After.Subscription

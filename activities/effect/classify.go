@@ -83,7 +83,7 @@ func Fault(format string, args ...any) *Failure {
 	return &Failure{Class: ledger.Fault, Err: fmt.Errorf(format, args...)}
 }
 
-// Broken returns a transient failure for a connection that ended with err. who is the name of the other side.
+// Broken returns a transient failure for a connection that ended with err. who is the name of the server.
 func Broken(who string, unanswered bool, err error) *Failure {
 	how := "the connection broke"
 	var op *net.OpError

@@ -169,8 +169,9 @@ func (s *Set) Write(name string, c Content) (subject, text string, err error) {
 	return write(t, c)
 }
 
-// Line makes text from customers and outside systems safe within a line. It replaces characters that end the line, are
-// invisible, or reverse text. It keeps a joiner between letters, because Persian and other scripts need joiners.
+// Line makes text from customers and outside systems safe within a line. It replaces characters that end the line,
+// are invisible, or reverse text. It keeps a zero-width joiner between letters, because Persian and other scripts
+// need it.
 func Line(text string) string {
 	line := []rune(text)
 	letter := func(i int) bool { return i >= 0 && i < len(line) && unicode.In(line[i], unicode.L, unicode.M) }

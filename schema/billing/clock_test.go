@@ -55,7 +55,7 @@ func (c *clock) told(second int, facts ...fact.Fact) (due []string) {
 	return due
 }
 
-// comes executes the scheduled actions that are due at a second, and returns them.
+// comes runs the scheduled actions that are due at a second, and returns them.
 func (c *clock) comes(second int) (due []string) {
 	c.Helper()
 	subject := fact.Subject{Provider: "stripe", Mode: "live", EventID: "evt_1", ReceiptID: "00000000-0000-7000-8000-000000000001"}

@@ -86,8 +86,8 @@ func (d *Delivery) part() Delivery {
 // acknowledge any event, because the commit may be partial or its outcome unknown. Inserting the same delivery again is
 // harmless. If d contains an event twice, it becomes one receipt and one duplicate.
 //
-// If the receipt of an event was ignored because its source did not want the event, and d's source wants it, the event
-// takes over the receipt. The event is then new and not a duplicate, and the bytes of d are run.
+// If the receipt of an event was ignored because its source does not accept the event, and d's source accepts it, the
+// event takes over the receipt. The event is then new and not a duplicate, and the bytes of d are run.
 //
 // If a receipt of another source runs an event, the event is a duplicate. If d's source relays events, the event also
 // gets a second receipt that only relays it.

@@ -217,8 +217,7 @@ func TestInsert_UnsignedID_OtherHook_RelayedAndMarked(t *testing.T) {
 	}
 }
 
-// The same rule applies to an event that its source did not want before and wants now: one of the two events is
-// marked.
+// The same rule applies to an event that its source ignored before and accepts now: one of the two events is marked.
 func TestInsert_UnsignedID_TakenOver_OtherTopic_Relayed(t *testing.T) {
 	t.Parallel()
 	s, pool := setup(t)

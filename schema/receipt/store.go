@@ -16,7 +16,7 @@ import (
 // Within is the time limit of each read, and of each write that no delivery waits for.
 const Within = 5 * time.Second
 
-// Options configures a [Store]. The zero value is meant for production.
+// Options configures a [Store]. Production uses the zero value.
 type Options struct {
 	// Timeout is how long a delivery may wait, and the time limit of each group commit. The default is 700 ms. Together
 	// with the ingress's own deadline, a stuck lock or commit therefore becomes a 503 within a second. Large writes get

@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wantsOver is true if event i takes over the receipt r that has its ID: r's source did not want the event, and i's
-// source wants it. It is false if i is another event. It is also false if i has the same bytes and another type. The
-// type is then unsigned, and an attacker with the ignored bytes could send them under a wanted type.
+// wantsOver is true if event i takes over the receipt r that has its ID: r's source ignored the event, and i's source
+// accepts it. It is false if i is another event. It is also false if i has the same bytes and another type. The type
+// is then unsigned, and an attacker with the ignored bytes could send them under a wanted type.
 const wantsOver = `i.status <> 'ignored' and ` + notWanted + `
         and case when r.body_hash = i.body_hash then r.type = i.type else i.identity <> 'bytes' end`
 
-// notWanted is true if receipt r was ignored because its source did not want the event. It uses a subquery for the
+// notWanted is true if receipt r was ignored because its source does not accept the event. It uses a subquery for the
 // reason given at [schema.Handling].
 const notWanted = `r.status = (select 'ignored') and r.reason_code = any((select array['` + ModeIgnored + `', '` +
 	AccountIgnored + `', '` + TypeIgnored + `'])::text[])`
@@ -60,9 +60,9 @@ update receipts r
   from judged j where r.id = j.held_id
 returning j.id, r.id, r.status, r.reason`
 
-// takeOver lets events of in take over the receipts that have their IDs. The source of in wants these events, but the
-// source of the first delivery did not want them: that source accepts other types, other accounts or another mode. Both
-// may be the same source, if its list of types has grown since the first delivery.
+// takeOver lets events of in take over the receipts that have their IDs. The source of in accepts these events, but
+// the source of the first delivery does not: it accepts other types, other accounts or another mode. Both may be the
+// same source, if its list of types has grown since the first delivery.
 //
 // The bytes of a source that does not want an event never run as this event. So the receipt takes everything from the
 // new delivery: the bytes, the headers, the source and the fields that are read from them. The first delivery remains

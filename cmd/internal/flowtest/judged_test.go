@@ -85,7 +85,8 @@ type telling struct {
 	older bool
 }
 
-// The names that differ between tellings, their mark, and a time in the form of the queries.
+// These expressions match the names that differ between deliveries, the marker that replaces them, and a time in the
+// format of the queries.
 var (
 	ownName = regexp.MustCompile(`^((sub|in|cus|ch|pi|re|dp|cs|cn|txn|issfr|inpay|acct|il|ii|si)_\w+|acme|umbrella|hooli)$`)
 	tagged  = regexp.MustCompile(`-[0-9a-f]{8}-v(\d+)`)

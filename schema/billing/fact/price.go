@@ -237,8 +237,9 @@ func soldBy(lines []Line, subscription, named string, p Policy) (list []sold) {
 	return list
 }
 
-// tells sorts lines by how well they show the purchase: lines without proration first, then lines with a later end,
-// then lines with a longer period. The order of the lines in the invoice has no meaning.
+// tells sorts invoice lines, with the lines that describe the purchase best at the start: lines without proration
+// first, then lines with a later end, then lines with a longer period. The order of the lines in the invoice has no
+// meaning.
 func tells(a, b Line) int {
 	if a.Proration != b.Proration {
 		if b.Proration {

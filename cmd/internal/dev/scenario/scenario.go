@@ -10,7 +10,8 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 )
 
-// Scenario is a sequence of changes in the life of one simulated customer. The command line also calls it a story.
+// Scenario is a sequence of changes in the life of one simulated customer. The help texts of the commands call a
+// scenario a story.
 type Scenario struct {
 	Name string
 	// About describes the scenario in one sentence.
