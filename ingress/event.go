@@ -119,7 +119,7 @@ func (s *Source) decide(e webhook.Event, n receipt.New) (status receipt.Status, 
 			false
 	case !entitled && (n.Account != "" || e.Problem == ""):
 		return receipt.Ignored,
-			text(fmt.Sprintf("%s: source %s takes no events of account %q", receipt.AccountIgnored, s.Name,
+			text(fmt.Sprintf("%s: source %s accepts no events of account %q", receipt.AccountIgnored, s.Name,
 				n.Account)), false
 	case s.Wanted != nil && !s.Wanted(n.Type) && (n.Type != "" || e.Problem == ""):
 		return receipt.Ignored,

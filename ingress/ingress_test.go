@@ -411,7 +411,7 @@ func TestDeliver_NotWanted_Ignored(t *testing.T) {
 	for id, c := range map[string]struct{ body, reason string }{
 		"type":    {`{"id":"type","type":"other","account":"acct_1"}`, `type_ignored: source shop neither runs nor relays "other"`},
 		"mode":    {`{"id":"mode","type":"paid","account":"acct_1","mode":"test"}`, `mode_ignored: a test event on a live source`},
-		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_ignored: source shop takes no events of account "acct_2"`},
+		"account": {`{"id":"account","type":"paid","account":"acct_2"}`, `account_ignored: source shop accepts no events of account "acct_2"`},
 	} {
 		if got := b.post(t, c.body); got.status != http.StatusOK {
 			t.Errorf("%s: got %d, want 200", id, got.status)

@@ -16,13 +16,13 @@ import (
 func doctorCommand(a *command.App) *cobra.Command {
 	d := doctor.Doctor{Providers: providers()}
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Examine everything that pawl relies on, and say what to do about it",
+		Use: "doctor", Short: "Check everything that pawl relies on, and print how to fix each problem",
 		Args: command.NoArgument,
-		Long: `Examine everything that pawl relies on, and say what to do about it: the database (role, migrations, what a crash
+		Long: `Check everything that pawl relies on, and print how to fix each problem: the database (role, migrations, what a crash
 would cost, size, transactions, connections), Temporal (namespace, retention, search attributes, workers), the sinks'
 breakers, the clock, the sources' secrets, and their endpoints as Stripe knows them.
 
-Run it as a worker's role, or whoever operates pawl. The exit code is 1 where something has failed, else 0.`,
+Run it with the database role of a worker or of an operator. The exit code is 1 if a check has failed, else 0.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found, err := examineAll(cmd.Context(), a, &d)
 			if err != nil {

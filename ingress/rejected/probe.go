@@ -92,7 +92,7 @@ func (p *probe) askOwn(found *Diagnosis, r *webhook.Request, refused *webhook.Er
 		if seconds < 0 {
 			seconds, side = -seconds, "after"
 		}
-		found.add(ClockOff, "the signature fits secret %q, and it was made %d s %s the request came: a clock is wrong, or a proxy delayed the request", match.Secret, seconds, side)
+		found.add(ClockOff, "the signature fits secret %q, and the request was signed %d s %s it arrived: a clock is wrong, or a proxy delayed the request", match.Secret, seconds, side)
 	}
 	return true
 }

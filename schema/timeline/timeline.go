@@ -53,7 +53,7 @@ type Delivery struct {
 	ReceivedAt time.Time `json:"received_at"`
 	Source     string    `json:"source"`
 	// Outcome is "new" or "replay" if the delivery contained the bytes that are stored and run. Other deliveries are
-	// "duplicate". The first delivery is "ignored" if its source did not want the event.
+	// "duplicate". The first delivery is "ignored" if its source does not accept the event.
 	Outcome     string `json:"outcome"`
 	BodyHash    string `json:"body_hash"`
 	SecretLabel string `json:"secret_label"`
@@ -174,7 +174,7 @@ func (e *Event) addRows() {
 			what = "delivered"
 			detail += "; these bytes are stored and run"
 		case d.Outcome == "ignored":
-			detail += ", which did not want the event; these bytes are not run"
+			detail += ", which ignored the event; these bytes are not run"
 		case d.BodyHash != e.Receipt.BodyHash:
 			detail += ", with other bytes, which are not run"
 		}

@@ -119,7 +119,7 @@ func TestShow_TakenOver_SaysWhoseBytesCount(t *testing.T) {
 	for _, e := range event.Timeline[:2] {
 		got = append(got, e.What+" "+e.Detail)
 	}
-	want := []string{"ignored to stripe-test, signed with b, which did not want the event; these bytes are not run", "delivered to stripe; these bytes are stored and run"}
+	want := []string{"ignored to stripe-test, signed with b, which ignored the event; these bytes are not run", "delivered to stripe; these bytes are stored and run"}
 	if !slices.Equal(got, want) {
 		t.Errorf("timeline = %q\nwant       %q", got, want)
 	}

@@ -107,7 +107,7 @@ func Mount(g *echo.Group, o Options) error {
 
 // nothing handles unknown paths. If the caller lacks the right to read, the response is 401 or 403 instead of 404.
 var nothing = route{needs: readers, serve: func(c *call) error {
-	return problem(http.StatusNotFound, "no_route", "nothing is served there: see %s/openapi.json", Prefix)
+	return problem(http.StatusNotFound, "no_route", "this path does not exist: see %s/openapi.json", Prefix)
 }}
 
 func wrongMethod(allowed string) route {
@@ -207,7 +207,7 @@ func (c *call) about() (id, mode string, err error) {
 func (c *call) oneOf(name string, words ...string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !slices.Contains(words, value) {
-		return "", wrong("%s: %.40q is none of %s", name, value, strings.Join(words, ", "))
+		return "", wrong("%s: %.40q is not one of %s", name, value, strings.Join(words, ", "))
 	}
 	return value, nil
 }

@@ -56,7 +56,7 @@ func (c *call) startJob() error {
 	}
 	if n := strconv.Itoa(len(j.Chosen.Events)); !known && given["count"] != n {
 		return problem(http.StatusConflict, "count", "%s events pass the filter, and count is %.20q: nothing was "+
-			"done. Look at what a dry run shows, and send its count", n, given["count"])
+			"changed. Check the list of a dry run, and send its count", n, given["count"])
 	}
 	made, err := c.Operator.Decide(c.ctx(), decide.Decision{Verb: jobs.Start.Name, By: c.person,
 		Request: cmp.Or(request, j.Action+"-"+uuid.NewString()[:8]), Reason: given["reason"],

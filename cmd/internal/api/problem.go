@@ -74,7 +74,7 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if errors.Is(err, signin.ErrNobody) {
-		return problem(http.StatusUnauthorized, "unknown_person", "who asks is not known: %v", err)
+		return problem(http.StatusUnauthorized, "unknown_person", "the person of the request is unknown: %v", err)
 	}
 	return nil
 }
@@ -85,12 +85,12 @@ func (c *call) fail(err error) error {
 	h := c.Response().Header()
 	switch {
 	case p == nil && decide.Away(err):
-		p = problem(http.StatusServiceUnavailable, "away", "the database does not answer: a decision may have been "+
-			"recorded or not, and the same request finds out")
+		p = problem(http.StatusServiceUnavailable, "away", "the database does not answer. The decision may have been "+
+			"recorded: repeat the same request, which does not decide a second time")
 	case p == nil:
 		c.Log.ErrorContext(c.ctx(), "api", "method", c.Request().Method, "route", c.Path(), "error", err)
 		p = problem(http.StatusInternalServerError, "fault",
-			"this is a fault of pawl's or of what it needs: the log of pawl says more")
+			"pawl or a system that it needs has failed: the log of pawl contains the error")
 	}
 	switch p.Status {
 	case http.StatusServiceUnavailable:

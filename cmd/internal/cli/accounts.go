@@ -48,9 +48,9 @@ func accountsLink(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "link CONNECTED ACCOUNT --reason REASON", Short: "Link a connected account to an account of yours",
 		Long: `Link a connected account of the provider (acct_…) to an account of yours. The link applies to all processes without a
-restart, if a source of the same mode has accounts: {table: true}. The command changes the billing rules, as
-pawl rules apply does. Events of the connected account that were stored without a run are then run. If objects move
-from one account to another, or if the state of an account changes, the command shows the change and asks first.
+restart, if a source of the same mode has accounts: {table: true}. The command changes the billing rules, as pawl rules
+apply does. Events of the connected account that were stored without a run are then run. If objects move from one
+account to another, or if the state of an account changes, the command shows the change and asks you first.
 
 pawl accounts links lists the active links. The audit trail records who linked the account and why.`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -53,7 +53,7 @@ func TestAccounts_Show(t *testing.T) {
 	r := s.Pawl(t, "accounts", "show", "cus_1")
 	for _, want := range []string{
 		"acme (live)", "cus_1 at stripe", "active: pro × 3 (version 2)", "projects, sso", "sub_1 grants pro × 3 until 2026-12-24", "by evt_1",
-		"version 2 is not there yet", "49.00 USD", "tried 2 times", "ends 2026-12-24",
+		"version 2 is not applied yet", "49.00 USD", "tried 2 times", "ends 2026-12-24",
 		"sends payment reminder 2", "evt_7", "access ends as planned",
 	} {
 		if !strings.Contains(r.Out, want) {

@@ -32,8 +32,8 @@ func auditVerify(a *command.App) *cobra.Command {
 hash of the previous row. The hash of the last row is the head.
 
 A trail that was rewritten as a whole or cut off at its end still has valid hashes. Only an earlier head that you kept
-outside of the database reveals such a change. --head looks for it in the trail. Each worker logs the head when it
-changes (message "audit", attribute head); any of these heads can be used.
+outside of the database reveals such a change. --head checks that the trail contains it. Each worker logs the head when
+it changes (message "audit", attribute head); any of these heads can be used.
 
 Exit code 0 if the trail is unbroken, 1 if it is broken.`,
 		PreRunE: func(*cobra.Command, []string) error {

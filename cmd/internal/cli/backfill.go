@@ -97,7 +97,7 @@ func backfill(ctx context.Context, s *command.Session, name string, from, to tim
 		return err
 	}
 	if report.KeptSince != nil {
-		fmt.Fprintf(s.Err, "Stripe keeps events for 30 days: nothing before %s can be looked at\n",
+		fmt.Fprintf(s.Err, "Stripe keeps events for 30 days: no events before %s are available\n",
 			report.KeptSince.Format(time.RFC3339))
 	}
 	if d.yes && len(report.Missing) > 0 {
@@ -111,7 +111,7 @@ func backfill(ctx context.Context, s *command.Session, name string, from, to tim
 
 func writeGaps(a *command.App, r *source.GapReport) {
 	between := fmt.Sprintf("between %s and %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
-	of := fmt.Sprintf("%s listed, %d of no interest to %s", output.Plural(r.Listed, "event"), r.Unwanted,
+	of := fmt.Sprintf("%s listed, %d ignored by %s", output.Plural(r.Listed, "event"), r.Unwanted,
 		output.Clean(r.Source))
 	if len(r.Missing) == 0 {
 		fmt.Fprintf(a.Out, "no gap %s (%s)\n", between, of)
@@ -121,7 +121,7 @@ func writeGaps(a *command.App, r *source.GapReport) {
 	for _, f := range r.Filed {
 		became[f.EventID] = "stored" + output.WithReason(f.Reason)
 		if f.Duplicate {
-			became[f.EventID] = "has come meanwhile"
+			became[f.EventID] = "arrived meanwhile"
 		}
 	}
 	rows := output.Rows("EVENT|TYPE|OBJECT|ACCOUNT|MODE|CREATED|", r.Missing, func(g source.Gap) []any {
@@ -132,7 +132,7 @@ func writeGaps(a *command.App, r *source.GapReport) {
 		return []any{g.EventID, g.Type, g.Object, g.Account, g.Mode, g.Created, says}
 	})
 	a.List(rows, "ACCOUNT", "MODE", "OBJECT")
-	says := fmt.Sprintf("%s never came %s (%s)", output.Plural(len(r.Missing), "event"), between, of)
+	says := fmt.Sprintf("%s missing %s (%s)", output.Plural(len(r.Missing), "event"), between, of)
 	if len(r.Filed) == 0 {
 		says += "; store the missing events with: " +
 			a.CommandLine("events backfill "+decide.ShellWord(r.Source)) + " --from " +

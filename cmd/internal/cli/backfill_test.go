@@ -55,7 +55,7 @@ func TestBackfill_Undelivered_ListedThenStored(t *testing.T) {
 		lose(t, s, forge.Params{Type: "invoice.paid", EventID: id})
 	}
 	got := s.Pawl(t, "events", "backfill", "billing", "--from", "60d")
-	if got.Code != 1 || !strings.Contains(got.Out, "evt_lost_1") || !strings.Contains(got.Out, "2 events never came between ") || !strings.Contains(got.Out, "--yes --reason") ||
+	if got.Code != 1 || !strings.Contains(got.Out, "evt_lost_1") || !strings.Contains(got.Out, "2 events missing between ") || !strings.Contains(got.Out, "--yes --reason") ||
 		!strings.Contains(got.Err, "Stripe keeps events for 30 days") {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Err)
 	}

@@ -179,12 +179,12 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		"retry one":  {[]string{"retry", "evt_parked", "--effect", "finance-export"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
 		"skip":       {[]string{"skip", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be skipped", asks), "it is needs_review: effect_uncertain"},
 		"done":       {[]string{"mark-done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "it is needs_review: effect_uncertain"},
-		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, fails, waits), "then, when what waits has run, it is dead: effect_failed"},
+		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, fails, waits), "after the waiting effects have run, it is dead: effect_failed"},
 		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be compensated", stays, fails, "will be compensated")), "it is compensated: uid:"},
 		"refused":    {[]string{"compensate", "evt_refused"}, withUndos(of("will be compensated", stays, refused, "will be compensated")), "it is compensated: uid:"},
 		"replay":     {[]string{"replay", "evt_done"}, of(stays, stays, stays, stays), "then it is processed"},
-		"run":        {[]string{"start", "evt_ignored"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
-		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "then, when what waits has run, it is processed"},
+		"run":        {[]string{"start", "evt_ignored"}, of(runs, runs, runs, waits), "after the waiting effects have run, it is processed"},
+		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "after the waiting effects have run, it is processed"},
 		"reject":     {[]string{"reject", "evt_asked"}, map[string]string{}, "then it is ignored: dismissed"},
 	} {
 		before := l.everyRow()
@@ -259,7 +259,7 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	l := ledgerOf{t, pool, cfg}
 	l.ran("held", "processed", "", nil)
 	for _, tt := range []struct{ verb, letter, when, then string }{
-		{"hold", "will wait, then run access-ended-notice", "then, when what waits has run, ", "acct-held may use nothing"},
+		{"hold", "will wait, then run access-ended-notice", "after the waiting effects have run, ", "acct-held may use nothing"},
 		{"release", "", "then ", "acct-held may use pro"},
 	} {
 		before := l.everyRow()

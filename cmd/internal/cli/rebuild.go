@@ -46,10 +46,11 @@ not run yet.
 --apply writes the recomputed rows of one account. It first prints the differences; --dry-run stops there.
 
 --from-payloads parses the stored payloads of some accounts, or of all accounts, again with the current parser. The
-command prints the facts that change and the affected accounts, and asks. It then appends the new facts, which replace the
-facts of the first parse, and a job recomputes the accounts. Fetched facts stay. A complete fact is never replaced by an
-incomplete one. The command names the events without a payload and the thin events, and keeps their facts. The job updates
-workspaces and features and publishes access.changed. It books no entry, sends no email and opens no onboarding task.
+command prints the facts that change and the affected accounts, and asks you to confirm. It then appends the new facts,
+which replace the facts of the first parse, and a job recomputes the accounts. Fetched facts stay. A complete fact is
+never replaced by an incomplete one. The command names the events without a payload and the thin events, and keeps their
+facts. The job updates workspaces and features and publishes access.changed. It books no entry, sends no email and opens
+no onboarding task.
 
 The audit trail records who repaired the rows and why.
 

@@ -51,10 +51,10 @@ func rulesApply(a *command.App) *cobra.Command {
 	d := decision{Decision: decide.Decision{Verb: rules.Apply.Name}}
 	cmd := &cobra.Command{
 		Use: "apply [HASH] --reason REASON", Short: "Activate the billing rules of this configuration", Args: oneHash,
-		Long: `Activate the billing rules of this configuration for all processes, and recompute the accounts that change, as a job. The
-command first prints the output of pawl rules diff and asks. The job includes accounts that events changed in the
-meantime. It updates workspaces and features and publishes access.changed. It books no entry, sends no email and opens no
-onboarding task: an effect that is done stays done.
+		Long: `Activate the billing rules of this configuration for all processes, and recompute the accounts that change, as a job.
+The command first prints the output of pawl rules diff and asks you to confirm. The job includes accounts that events
+changed in the meantime. It updates workspaces and features and publishes access.changed. It books no entry, sends no
+email and opens no onboarding task: an effect that is done stays done.
 
 HASH activates other rules instead of the rules of the configuration. To go back, run pawl rules apply OLD. The audit
 trail records who changed the rules and why.`,

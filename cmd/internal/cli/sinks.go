@@ -25,13 +25,13 @@ func sinksCheck(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check [NAME]...", Short: "Check the access to each sink, and whether it honours idempotency keys",
 		Args: cobra.ArbitraryArgs,
-		Long: `Check the named sinks and destinations, or all of them: each must be reachable and accept the credentials of pawl. An API must
-also return the same answer to the same Idempotency-Key, and 409 if the same key comes with another body. The command
+		Long: `Check the named sinks and destinations, or all of them: each must be reachable and accept the credentials of pawl. An
+API must also return the same answer to the same Idempotency-Key, and 409 if it repeats with another body. The command
 signs in at the mail server and sends no email.
 
 The requests concern the account ` + sinkcheck.Account + ` and have the header ` + sinkcheck.Header + `: true. A sink that supports the header changes
-and books nothing. A sink that ignores it would store the request; the command therefore asks first, unless you add --yes.
-The exit code is 1 if a check fails.`,
+and books nothing. A sink that ignores it would store the request; the command therefore asks you first, unless you add
+--yes. The exit code is 1 if a check fails.`,
 		RunE: func(cmd *cobra.Command, names []string) error { return runSinksCheck(cmd.Context(), a, names, yes) },
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "send all checks without a confirmation")

@@ -257,7 +257,7 @@ func TestSinksCheck_Faults_Told(t *testing.T) {
 		"":         {"strangers", sinkcheck.OK, ""},
 		"denied":   {"token", sinkcheck.Fails, "check sinks.finance.token"},
 		"missing":  {"token", sinkcheck.Fails, "check the path behind sinks.finance.url"},
-		"forgets":  {"repeat", sinkcheck.Fails, "answer a key that comes again with the remembered answer"},
+		"forgets":  {"repeat", sinkcheck.Fails, "answer a repeated key with the remembered answer"},
 		"any body": {"conflict", sinkcheck.Fails, "answer 409"},
 		"open":     {"strangers", sinkcheck.Note, "have the API check the token"},
 		"gone":     {"reach", sinkcheck.Fails, "check sinks.finance.url"},

@@ -212,7 +212,7 @@ func writePreview(a *command.App, p *decide.Preview) {
 	}
 	then := "then"
 	if p.Counts[workflows.WillRunLater] > 0 {
-		then = "then, when what waits has run,"
+		then = "after the waiting effects have run,"
 	}
 	fmt.Fprintf(a.Out, "\n%s\n%s %s\n", output.Clean(tables.Totals(p.Counts, p.Money)), then,
 		output.Clean(tables.Then(p)))

@@ -99,7 +99,7 @@ var endpoints = Kind{
 			Name: "PawlEndpointUnwatched", Severity: "ticket", For: "15m",
 			Expr:    "max by (source) (pawl_endpoint_checked_seconds) > 3600",
 			Summary: "The endpoint of {{ $labels.source }} has not been checked for {{ $value | humanizeDuration }}",
-			Cost:    "It goes unnoticed if the provider disables it",
+			Cost:    "pawl does not notice if the provider disables it",
 		},
 	},
 }

@@ -46,9 +46,9 @@ func (s *Server) account(v *visit) error {
 		return err
 	}
 	page.Story = newReceipts(found)
-	verb, does := "hold-account", "holds back all that the account may use, whatever is paid for"
+	verb, does := "hold-account", "suspends the access of the account, even if it is paid"
 	if acc.Access.Held {
-		verb, does = "release-account", "gives back what the hold has taken"
+		verb, does = "release-account", "restores the access that the account has paid for"
 	}
 	d := decide.Decision{Verb: verb, Target: acc.ID, Args: decide.Args{Mode: acc.Mode}}
 	page.Choices = allowed(v.person, []button{{Label: strings.ReplaceAll(verb, "-", " "), Effect: does, Verb: verb,

@@ -125,7 +125,7 @@ func hostsOf(cfg *config.Config) (hosts []string) {
 func (s *Server) Handler() http.Handler {
 	crossing := http.NewCrossOriginProtection()
 	crossing.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "another site has sent this request: nothing was done", http.StatusForbidden)
+		http.Error(w, "another site has sent this request: pawl ignores it", http.StatusForbidden)
 	}))
 	return s.armored(crossing.Handler(s.echo))
 }

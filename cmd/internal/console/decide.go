@@ -71,7 +71,7 @@ func decisionOf(v *visit) (decide.Decision, *decide.Verb, error) {
 		Reason: v.FormValue("reason"), Request: v.FormValue("request"), Confirms: v.FormValue("pending")}
 	verb := operator.Verbs.Named(d.Verb)
 	if verb == nil || verb.Command == "" {
-		return d, nil, &problem{http.StatusNotFound, "There is no such decision", d.Verb}
+		return d, nil, &problem{http.StatusNotFound, "This decision does not exist", d.Verb}
 	}
 	if !v.person.May(verb.Rights()...) {
 		return d, nil, decide.Forbids(verb.Name, verb.Rights()...)
@@ -142,7 +142,7 @@ const (
 )
 
 var reasonMissing = &problem{http.StatusBadRequest, "The reason is missing",
-	"It goes into the audit trail. Go back and write it."}
+	"The audit trail stores the reason. Go back and enter it."}
 
 // lacks reports whether a required field is empty.
 func lacks(fields []field) bool {
@@ -191,7 +191,7 @@ func (s *Server) decide(v *visit) error {
 	}
 	if verb.Name == event.Resend.Name && d.Confirm == "" {
 		return &problem{http.StatusBadRequest, "The key is missing",
-			"Sent again, it may happen twice. Go back and type the effect's key."}
+			"If the effect has happened, it will happen twice. Go back and type the effect's key."}
 	}
 	answer, err := s.Operator.Decide(v.ctx(), d)
 	if err != nil {

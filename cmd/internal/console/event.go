@@ -105,10 +105,10 @@ func (s *Server) showEvent(v *visit, revealed *event.Body) error {
 		Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()), Reveals: v.person.May(role.RightReveal)}
 	done, undone, asked := newTable(tables.Done(e)), newTable(tables.Undone(e)), tables.AskedFor(e)
 	page.Answers = []answer{
-		{Question: "When did it come, how often was it tried, and what is next?", Pairs: pairs(tables.Received(e))},
-		{Question: "Who asked for what, and is a replay safe?", Pairs: pairs(asked)},
-		{Question: "What is not done?", Table: &undone},
-		{Question: "What is done?", Table: &done},
+		{Question: "When did it arrive, how often was it tried, and what is next?", Pairs: pairs(tables.Received(e))},
+		{Question: "Who made decisions, and is a replay safe?", Pairs: pairs(asked)},
+		{Question: "Which effects are not done?", Table: &undone},
+		{Question: "Which effects are done?", Table: &done},
 	}
 	body := revealed
 	if body == nil {
@@ -126,7 +126,7 @@ func (s *Server) showEvent(v *visit, revealed *event.Body) error {
 func legible(b *event.Body) string {
 	if b.Bytes == nil {
 		return "The payload is neither JSON nor a form (" + strconv.Itoa(b.Size) +
-			" bytes): it is shown whole or not at all."
+			" bytes): pawl cannot mask it."
 	}
 	var indented bytes.Buffer
 	if json.Indent(&indented, b.Bytes, "", "  ") == nil {

@@ -56,7 +56,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	}
 	home := bob.get("/")
 	link := regexp.MustCompile(`href="(/decide/many[^"]*)" title="confirm it, as the second person"`).FindStringSubmatch(home.text)
-	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "asked for by ada") {
+	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "requested by ada") {
 		t.Fatalf("the first page leads nowhere: %s", home.text)
 	}
 	// The page appears at once and links to the preview.

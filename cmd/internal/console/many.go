@@ -22,8 +22,8 @@ const shownEvents = 20
 // defaultRate is the default rate in events per second.
 const defaultRate = "5"
 
-var nonePasses = &problem{http.StatusNotFound, "No event passes the filter",
-	"Somebody may have decided about all of them."}
+var nonePasses = &problem{http.StatusNotFound, "No event matches the filter",
+	"Perhaps another person has decided about these events meanwhile."}
 
 // manyOf parses a bulk decision: its verb, and the job without its events.
 func manyOf(v *visit) (*decide.NewJob, *decide.Verb, error) {
@@ -35,7 +35,7 @@ func manyOf(v *visit) (*decide.NewJob, *decide.Verb, error) {
 	j := &decide.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: criteria(v),
 		Rate: rate}}
 	if wrong := jobs.CheckMany(verb, j.Filter["status"], rate); wrong != nil {
-		return nil, nil, &problem{http.StatusBadRequest, "That does not fit", wrong.Error()}
+		return nil, nil, &problem{http.StatusBadRequest, "The decision does not match the filter", wrong.Error()}
 	}
 	return j, verb, nil
 }
@@ -103,11 +103,11 @@ func (s *Server) showMany(v *visit) error {
 		return s.render(v, http.StatusOK, "decide", verb.Short, page)
 	}
 	if page.Pending == "" {
-		page.Fields = append(page.Fields, field{Name: "rate", Label: "how many events a second, at most",
+		page.Fields = append(page.Fields, field{Name: "rate", Label: "maximum number of events per second",
 			Value: defaultRate, Required: true})
 	}
-	page.Fields = append(page.Fields, field{Name: "count", Label: "how many they are: type " + strconv.Itoa(count),
-		Required: true})
+	page.Fields = append(page.Fields, field{Name: "count", Required: true,
+		Label: "number of events, as confirmation: type " + strconv.Itoa(count)})
 	if later := v.QueryParams(); later.Get("preview") == "" {
 		later.Set("preview", "effects")
 		page.Later = v.Request().URL.Path + "?" + later.Encode()
@@ -157,8 +157,9 @@ func (s *Server) decideMany(v *visit) error {
 	why, request := v.FormValue("reason"), v.FormValue("request")
 	switch {
 	case v.FormValue("count") != strconv.Itoa(len(j.Chosen.Events)):
-		return &problem{http.StatusConflict, "The number is not the one of the events",
-			"There are " + strconv.Itoa(len(j.Chosen.Events)) + " now. Nothing was done: go back, and look again."}
+		return &problem{http.StatusConflict, "The entered number is wrong",
+			"The decision is now about " + output.Plural(len(j.Chosen.Events), "event") +
+				". Nothing was changed: go back, and check the list."}
 	case strings.TrimSpace(why) == "":
 		return reasonMissing
 	}

@@ -50,7 +50,7 @@ func (s *Server) home(v *visit) error {
 	since := func(t time.Time) *when { return &when{t, now} }
 	for _, p := range r.Pending {
 		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Action() + " of " + p.Target,
-			More: decide.Sums(p.Money) + ", asked for by " + p.AskedBy, Since: since(p.AskedAt),
+			More: decide.Sums(p.Money) + ", requested by " + p.AskedBy, Since: since(p.AskedAt),
 			Button: button{Label: "open", Effect: "confirm it, as the second person", Verb: p.Action(),
 				Href: pendingHref(p)},
 			See: "/audit?" + url.Values{"action": {"ask-" + p.Verb}}.Encode()})
@@ -114,7 +114,7 @@ func newWrong(c report.Condition, now time.Time) wrong {
 		}
 	}
 	command := "pawl " + c.Command
-	row.Button = button{Label: command, Effect: "goes on from here", Command: command}
+	row.Button = button{Label: command, Effect: "shows the next step", Command: command}
 	if listed {
 		row.See = page
 		if len(q) > 0 {

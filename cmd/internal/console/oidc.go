@@ -94,7 +94,7 @@ func (d *door) fromProvider(v *visit) error {
 	}
 	cookie, err := v.Cookie(d.oidc.name)
 	if err != nil {
-		return refused("This browser has not begun one here. Sign in again.")
+		return refused("This browser has not started a sign-in here. Sign in again.")
 	}
 	d.keep(v.Response(), d.oidc.name, "")
 	var b begun
@@ -103,10 +103,10 @@ func (d *door) fromProvider(v *visit) error {
 		err = json.Unmarshal(kept, &b)
 	}
 	if err != nil || b.State == "" || subtle.ConstantTimeCompare([]byte(b.State), []byte(v.QueryParam("state"))) != 1 {
-		return refused("It is not the one that this browser has begun. Sign in again.")
+		return refused("This browser has started another sign-in. Sign in again.")
 	}
 	if said := v.QueryParam("error"); said != "" {
-		return refused("The identity provider says: " + said)
+		return refused("The identity provider reports: " + said)
 	}
 	p, err := d.oidc.person(v.ctx(), v.QueryParam("code"), b)
 	if err != nil {

@@ -68,7 +68,7 @@ const (
 
 // hoursChart draws the deliveries per minute for each hour.
 func hoursChart(hours []timeline.Hour, now time.Time) chart {
-	c := chart{Title: "Events a minute, in the last 24 hours", None: "No event has come in the last 24 hours.",
+	c := chart{Title: "Events a minute, in the last 24 hours", None: "No event has arrived in the last 24 hours.",
 		Width: chartWidth, Height: chartHeight + 20}
 	rates := make([]float64, len(hours))
 	for i, h := range hours {
@@ -108,7 +108,7 @@ func few(n float64) string {
 // speedsChart draws the duration of effects. The slowest bar has the full width.
 func speedsChart(speeds []timeline.Speed) chart {
 	c := chart{Title: "Time from an event's receipt to its effects",
-		None: "The newest events have no effects that are done.", Width: nameWidth + chartWidth}
+		None: "No effect of the newest events is done yet.", Width: nameWidth + chartWidth}
 	most := 0.0
 	for _, s := range speeds {
 		most = max(most, s.Most)

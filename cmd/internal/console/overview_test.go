@@ -17,7 +17,7 @@ func TestOverview_FiguresInWordsAndPictures(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil)
 	ada := s.as("ada", role.Viewer)
-	for _, none := range []string{"No event has come", "have no effects that are done"} {
+	for _, none := range []string{"No event has arrived", "No effect of the newest events is done yet"} {
 		if got := ada.get("/overview"); got.StatusCode != http.StatusOK || !strings.Contains(got.text, none) {
 			t.Errorf("without an event: %d, without %q", got.StatusCode, none)
 		}

@@ -158,20 +158,20 @@ func (s *Server) explain(err error) (int, failurePage) {
 	case errors.As(err, &fault):
 		return explainFault(fault)
 	case errors.As(err, &lacking):
-		return http.StatusForbidden, failurePage{What: "You may not do this", More: lacking.Error()}
+		return http.StatusForbidden, failurePage{What: "You do not have permission for this", More: lacking.Error()}
 	case errors.As(err, &told):
 		return told.status, failurePage{What: told.what, More: told.more}
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge, failurePage{What: "The request is too large",
 			More: "Send 64 KiB at most."}
 	case errors.As(err, &of):
-		return of.Code, failurePage{What: http.StatusText(of.Code), More: "There is no such page."}
+		return of.Code, failurePage{What: http.StatusText(of.Code), More: "This page does not exist."}
 	case isTimeout(err):
 		return http.StatusGatewayTimeout, failurePage{What: "This took too long",
-			More: "The database or Temporal did not answer in time. Look at what has changed before you repeat it."}
+			More: "The database or Temporal did not answer in time. Check the current state before you repeat the action."}
 	case decide.Away(err):
 		return http.StatusServiceUnavailable, failurePage{What: "The database does not answer",
-			More: "Webhooks that come meanwhile are answered 503, and sent again. This page works again when it does."}
+			More: "Meanwhile, pawl answers webhooks with 503, and the providers retry them. Reload this page later."}
 	}
 	return http.StatusInternalServerError, failurePage{What: "This page failed",
 		More: "The log of pawl console has the error: " + output.FirstLine(err)}
@@ -182,18 +182,18 @@ func explainFault(f *decide.Fault) (int, failurePage) {
 	case decide.Unknown:
 		return http.StatusNotFound, failurePage{What: "Nothing was found", More: f.Message}
 	case decide.Forbidden:
-		return http.StatusForbidden, failurePage{What: "You may not do this", More: f.Message}
+		return http.StatusForbidden, failurePage{What: "You do not have permission for this", More: f.Message}
 	case decide.Later:
-		return http.StatusGatewayTimeout, failurePage{What: "It is not answered yet",
-			More: f.Message + "\nThe same form, sent again, asks once more and decides nothing twice."}
+		return http.StatusGatewayTimeout, failurePage{What: "There is no answer yet",
+			More: f.Message + "\nYou can send the same form again: pawl does not decide a second time."}
 	case decide.Ambiguous:
 		if f.Receipts == nil {
-			return http.StatusMultipleChoices, failurePage{What: "Several things have this ID", More: f.Message}
+			return http.StatusMultipleChoices, failurePage{What: "Several objects have this ID", More: f.Message}
 		}
 		t := newReceipts(f.Receipts)
 		return http.StatusMultipleChoices, failurePage{What: "Several events have this ID", More: f.ID, Events: &t}
 	}
-	return http.StatusBadRequest, failurePage{What: "This cannot be understood", More: f.Message}
+	return http.StatusBadRequest, failurePage{What: "The request is invalid", More: f.Message}
 }
 
 // static serves styles and scripts. Browsers revalidate them on each request, because a new binary has new files.

@@ -26,8 +26,8 @@ func (d *door) askToSignIn(c echo.Context) error {
 		next = r.URL.RequestURI()
 	}
 	if d.cfg.Console.Users == "" && d.oidc == nil {
-		return &problem{http.StatusUnauthorized, "nobody is signed in",
-			"Only the proxy before the console signs people in here, and it has named nobody."}
+		return &problem{http.StatusUnauthorized, "You are not signed in",
+			"The proxy in front of the console must sign you in, but its request contains no name."}
 	}
 	return c.Redirect(http.StatusSeeOther, "/sign-in?next="+url.QueryEscape(next))
 }

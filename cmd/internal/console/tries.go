@@ -92,7 +92,7 @@ func (t *tries) begin(now time.Time, name string, client netip.Addr) (a *attempt
 	if !t.guesses.Allow(name, now) {
 		t.byName.giveBack(a.pair, now)
 		t.byNetwork.giveBack(a.network, now)
-		return nil, "Too many attempts with this name by others. Try again in a few seconds."
+		return nil, "Too many attempts with this name from other networks. Try again in a few seconds."
 	}
 	return a, ""
 }

@@ -133,7 +133,7 @@ func (d *door) proxied(r *http.Request) (*decide.Person, error) {
 			d.log.WarnContext(r.Context(), "a request has a header of the proxy twice: let the proxy replace what "+
 				"clients send (console.proxy)", "header", header)
 			return nil, &problem{http.StatusUnauthorized, "The proxy has not replaced a header",
-				"The request has " + header + " twice, and one of them may be the client's. Let the proxy replace it."}
+				"The request contains " + header + " twice, and a client may have sent one of them. Let the proxy replace the header."}
 		}
 	}
 	name := r.Header.Get(p.Header)

@@ -210,7 +210,7 @@ func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 		s.do(chromedp.Navigate(origin + "/form"))
 		await(t, patience, func() error {
 			text := get(s.browser, chromedp.Text(chromedp.CSS("body")))
-			if !strings.Contains(text, "another site has sent this request: nothing was done") {
+			if !strings.Contains(text, "another site has sent this request: pawl ignores it") {
 				return fmt.Errorf("a form of %s: %s", name, text)
 			}
 			return nil

@@ -74,7 +74,7 @@ func (r Rule) check(name string, given []string) error {
 	short := fmt.Sprintf("%.40q", name)
 	switch known := slices.Contains(r.Known, name); {
 	case !known && !r.Foreign && len(r.Known) == 0:
-		return fmt.Errorf("there is no parameter %s: this takes none", short)
+		return fmt.Errorf("there is no parameter %s: this request has no parameters", short)
 	case !known && !r.Foreign:
 		return fmt.Errorf("there is no parameter %s: use %s", short, strings.Join(r.Known, ", "))
 	case len(given) > 1:

@@ -44,7 +44,7 @@ var events = &list[timeline.Receipt]{
 	Description: Description{
 		Name: "events", Title: "Events", Command: "events list", Path: "/events",
 		Short: "List events, newest first",
-		Empty: "No event passes these filters. Clear one, or look for an object by the field above.",
+		Empty: "No event matches these filters. Remove a filter, or search for an object in the field above.",
 		Right: role.RightRead, Paged: true,
 		Filters: []Filter{
 			{Name: "status", Usage: "only events with this `status`", Values: statuses()},

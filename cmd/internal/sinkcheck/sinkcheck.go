@@ -151,7 +151,7 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 	find("reach", OK, "answers", "")
 	switch {
 	case first.status == http.StatusUnauthorized || first.status == http.StatusForbidden:
-		find("token", Fails, fmt.Sprintf("answered %d: pawl is not let in", first.status),
+		find("token", Fails, fmt.Sprintf("answered %d: it does not accept pawl's credentials", first.status),
 			"check "+k.key+".token: effects would wait until it is right")
 		return found
 	case first.status/100 != 2:
@@ -161,12 +161,12 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 		return found
 	case token == "":
 		find("token", Note, "no token is configured, and the sink accepts pawl", "give the sink one with "+k.key+
-			".token, unless the network keeps strangers out")
+			".token, unless the network lets only pawl reach it")
 	default:
 		find("token", OK, fmt.Sprintf("answered %d", first.status), "")
 	}
 	again, err := k.send(ctx, key, token, k.request)
-	switch repeat := "answer a key that comes again with the remembered answer, and do it once: pawl repeats unanswered requests"; {
+	switch repeat := "answer a repeated key with the remembered answer, and execute the request once: pawl repeats unanswered requests"; {
 	case err != nil:
 		find("repeat", Fails, err.Error(), "run the check again")
 		return found
@@ -174,12 +174,12 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 		find("repeat", Fails, fmt.Sprintf("answered %d, and then %d to the same key", first.status, again.status),
 			repeat)
 	case !bytes.Equal(again.body, first.body) || again.status != first.status:
-		find("repeat", Fails, "another answer to the same key: it may have been done twice", repeat)
+		find("repeat", Fails, "another answer to the same key: the sink may have executed the request twice", repeat)
 	default:
 		find("repeat", OK, "the same answer to the same key", "")
 	}
 	other, err := k.send(ctx, key, token, k.other)
-	switch conflict := "answer 409 to a key that comes with another body: it is never the same effect"; {
+	switch conflict := "answer 409 to a repeated key with another body: it is never the same effect"; {
 	case err != nil:
 		find("conflict", Fails, err.Error(), "run the check again")
 		return found
@@ -341,11 +341,11 @@ func taken(client *http.Client, t config.Target, fresh func() (map[string]string
 				find(check, Fails, err.Error(), "check "+where)
 				return found
 			case got.status == http.StatusUnauthorized || got.status == http.StatusForbidden:
-				find(check, Fails, fmt.Sprintf("answered %d: pawl is not let in", got.status),
+				find(check, Fails, fmt.Sprintf("answered %d: it does not accept pawl's credentials", got.status),
 					"check its secrets and its token")
 				return found
 			case got.status/100 != 2:
-				find(check, Fails, fmt.Sprintf("answered %d: no event would be taken", got.status), do[check])
+				find(check, Fails, fmt.Sprintf("answered %d: no event would be accepted", got.status), do[check])
 				return found
 			}
 			find(check, OK, fmt.Sprintf("answered %d", got.status), "")

@@ -100,7 +100,7 @@ func workspaceOf(acc *account.Account) string {
 	}
 	text += fmt.Sprintf(" (version %d, since %s)", w.Version, output.Time(w.UpdatedAt))
 	if w.Version < acc.Access.Version {
-		text += fmt.Sprintf(", version %d is not there yet", acc.Access.Version)
+		text += fmt.Sprintf(", version %d is not applied yet", acc.Access.Version)
 	}
 	return text
 }

@@ -100,7 +100,7 @@ func (e *RefusedError) Error() string {
 	text := e.Target + " " + e.Reason
 	for i, c := range e.Try {
 		if i == 0 {
-			text += "\nwhat can be done:"
+			text += "\npossible commands:"
 		}
 		text += "\n  " + c.Line() + "  # " + c.Effect
 	}
