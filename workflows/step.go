@@ -71,8 +71,8 @@ func (f *flow) call(s *step) effect.Call {
 	}
 }
 
-// attempt returns the attempt of the step for executeIn. It is a local activity first, unless the settings of the sink
-// exclude that, and then a regular activity with the same key.
+// attempt describes how executeIn runs the step: as a local activity first, unless the settings of the sink exclude
+// that, and then as a regular activity with the same key.
 func (f *flow) attempt(s *step) attempt {
 	how := f.settings[s.Sink]
 	return attempt{

@@ -594,7 +594,7 @@ func parts(kinds func(row) []string) (list []part) {
 	return list
 }
 
-// whichUse returns the rows to test if the service fails.
+// whichUse returns one row of each flow that uses the service, to test these rows while the service fails.
 func whichUse(service string) (rows []row) {
 	of := map[string]bool{}
 	for _, p := range parts(func(w row) []string { return outsideOnly(w.steps) }) {
