@@ -111,7 +111,7 @@ func (c *compiler) trigger() {
 	}
 }
 
-// expression compiles an expression, whose type must be one of kinds. It returns nil if source is "".
+// expression compiles an expression and checks that its type is in kinds. It returns nil if source is "".
 func (c *compiler) expression(path, source string, variables scope, kinds ...types.Kind) *expression {
 	if source == "" {
 		return nil
