@@ -24,7 +24,7 @@ type tally struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	counts map[receipt.SourceCount]receipt.SourceCount // Count and Last are zero in the keys
+	counts map[receipt.SourceCount]receipt.SourceCount // a key has zero values in Count and Last
 	lines  map[line]*repeated
 	// answers counts the answers to authentic deliveries by source.
 	answers map[string]receipt.Answers

@@ -149,7 +149,7 @@ func step(ctx context.Context, conn *pgx.Conn, list []migration, log *slog.Logge
 // is read.
 var (
 	migrated = map[string]string{
-		// protocol_violation; from a pooler: "unsupported startup parameter"
+		// protocol_violation: a pooler reports this code with the message "unsupported startup parameter"
 		"08P01": "the URL leads to a pooler that does not pass on session settings; migrate over a URL that leads to PostgreSQL itself",
 		// insufficient_privilege
 		"42501": "grant the role that migrates CREATE on schema public, or make it the database's owner",

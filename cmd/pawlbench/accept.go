@@ -73,7 +73,7 @@ func accept(ctx context.Context, a *app, cfg bench.AcceptConfig) error {
 	return a.Emit(results, func() { a.Table(acceptTable(results)) })
 }
 
-// acceptTable compares each row with the rivals at the same load.
+// acceptTable compares each result with the results of the simpler servers at the same load.
 func acceptTable(results []bench.AcceptResult) output.Table {
 	return output.Rows("CONNECTIONS|DUPLICATES|MODE|PER SECOND|OF NO-STORAGE|OF INSERT|OF INLINE-START|P50 MS|P99 MS", results,
 		func(r bench.AcceptResult) []any {

@@ -18,7 +18,7 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// Store stores rejected requests; a *rejection.Store.
+// Store stores rejected requests. [rejection.Store] implements it.
 type Store interface {
 	Keep(ctx context.Context, batch []rejection.Rejection) error
 }

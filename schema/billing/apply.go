@@ -19,7 +19,7 @@ import (
 
 // Apply appends the facts of one event, computes the objects that the facts are about, and writes the results: rows,
 // and published events in the outbox. It does so in tx, which also contains the ledger row of the effect. It skips
-// facts that are already stored. A planned end has passed if it is not after the time at. If at is zero, Apply reads
+// facts that are already stored. A planned end has passed at the time at or earlier. If at is zero, Apply reads
 // the clock of the database under the account's lock, so that the time never runs backwards for one account.
 //
 // Apply uses the active billing rules. If no rules are active yet, it uses p.

@@ -112,8 +112,8 @@ func (a *attempt) await(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// succeeded records that the network has signed in with the name. It resets the number of attempts by the network at
-// the name, and no longer counts this attempt among the attempts of the network at all names.
+// succeeded records that the network has signed in with the name. It clears the counter of the
+// network for this name, and subtracts this attempt from the counter of the network for all names.
 func (a *attempt) succeeded() {
 	t := a.tries
 	t.mu.Lock()

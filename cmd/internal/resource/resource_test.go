@@ -44,7 +44,7 @@ func TestAll_Complete(t *testing.T) {
 	}
 }
 
-// The columns that a narrow terminal omits exist.
+// Each column that a list omits on a narrow terminal is a column of the list.
 func TestAll_DroppedColumnsExist(t *testing.T) {
 	t.Parallel()
 	for _, l := range All {
