@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/pawlhq/pawl/workflows/markdown"
 	"github.com/pawlhq/pawl/workflows/workflowid"
 )
 
@@ -43,7 +44,7 @@ type Progress struct {
 // String formats the progress as Markdown for the Temporal UI.
 func (p Progress) String() string {
 	return fmt.Sprintf("**%s**\n\n| of %d | |\n|---|---|\n| done | %d |\n| refused | %d |\n| failed | %d |\n| left | %d |\n",
-		cmp.Or(p.Note, p.State), p.Items, p.Done, p.Refused, p.Failed, p.Items-p.Done-p.Refused-p.Failed)
+		markdown.Text(cmp.Or(p.Note, p.State)), p.Items, p.Done, p.Refused, p.Failed, p.Items-p.Done-p.Refused-p.Failed)
 }
 
 // stretchesOfARun is the number of activities after which the run continues as new. Each activity adds six events to

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,14 @@ func TestInput_WorkflowID(t *testing.T) {
 	t.Parallel()
 	if got := (jobs.Input{ID: "retry-1a2b3c4d"}).WorkflowID(); got != "job:retry-1a2b3c4d" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The note of a job is written by a person. The Temporal UI renders it as Markdown, so it must not become a link.
+func TestProgress_NoteOfAPerson_IsText(t *testing.T) {
+	t.Parallel()
+	p := jobs.Progress{State: "paused", Note: "[see](https://evil.example) *now*", Items: 3, Done: 1}
+	if got, want := p.String(), "**\\[see](https://evil.example) \\*now\\***\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want it to begin with %q", got, want)
 	}
 }
