@@ -12,6 +12,11 @@ const sameBytes = `r.provider = i.provider and r.body_hash = i.body_hash
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id)
              and (r.account, r.mode, r.event_id) <> (i.account, i.mode, i.event_id || '~' || r.source)`
 
+// sharing is the time since when an event must have been received for a suspected replay to share its payload. A replay
+// of an older event stores its own, because the payload of the older event may have expired. Package retention keeps
+// every payload twice as long.
+const sharing = `now() - interval '7 days'`
+
 // sameTopic is true if receipt r has the same topic as event i and came through the same webhook subscription.
 const sameTopic = `r.type = i.type and r.hook = i.hook`
 
@@ -31,14 +36,14 @@ const relayed = `i.relay_only and (r.account, r.mode) = (i.account, i.mode)
 //
 // Any other delivery with the same bytes is a suspected replay. It is relayed if relayed is true, otherwise parked. For
 // each topic and subscription, one replay is stored, up to 16 in total. A stored replay shares the body of the first
-// receipt. Further replays count as duplicates of the stored replay. If their type is not wanted, they count as
-// duplicates of the first receipt. These limits exist because an attacker with one delivery can send it under any
-// number of IDs.
+// receipt if that is young enough. Further replays count as duplicates of the stored replay. If their type is not
+// wanted, they count as duplicates of the first receipt. These limits exist because an attacker with one delivery can
+// send it under any number of IDs.
 var insertUnsignedSQL = `
 with input as materialized (` + insertInput + `
 ), judged as materialized (
     select i.*, own.id as own_id, twin.id as twin_id, first.id as first_id, first.event_id as first_event_id, replay.id as replay_id,
-           first.relayed
+           first.relayed, coalesce(first.received_at > ` + sharing + `, false) as shares
       from input i
       left join receipts own using (provider, account, mode, event_id)
       left join lateral (
@@ -48,7 +53,7 @@ with input as materialized (` + insertInput + `
              and r.received_at between i.received_at - interval '10 minutes' and i.received_at + interval '10 minutes'
            limit 1) twin on true
       left join lateral (
-          select r.id, r.event_id, ` + relayed + ` as relayed from receipts r
+          select r.id, r.event_id, r.received_at, ` + relayed + ` as relayed from receipts r
            where i.identity <> 'id' and not r.replayed and ` + sameBytes + `
            order by ` + sameTopic + ` desc limit 1) first on true
       left join lateral (
@@ -64,7 +69,7 @@ with input as materialized (` + insertInput + `
       from judged where twin_id is null and (first_id is null or status = 'received' and replay_id is null)
     on conflict (provider, account, mode, event_id) do nothing
     returning id, status, reason, replayed
-), ` + insertRest(`case when id not in (select id from fresh where replayed) then body end`,
+), ` + insertRest(`case when id not in (select f.id from fresh f join judged j using (id) where j.shares) then body end`,
 	`judged i join receipts r on r.id = coalesce(i.own_id, i.twin_id, i.replay_id, i.first_id)`, `i.own_id is not null`)
 
 // insertCrowded inserts the events that were left out of a flush, because the flush contained another event with the

@@ -233,3 +233,34 @@ func TestInsert_UnsignedID_TakenOver_OtherTopic_Relayed(t *testing.T) {
 		t.Errorf("%d receipts, want both received and the second marked", n)
 	}
 }
+
+// The payload of an event may expire. A replay that arrives when the event is old therefore stores its own payload, and
+// so does an event that takes over an ignored receipt with the same bytes as an old event.
+func TestInsert_UnsignedID_SameBytesAsAnOldEvent_StoresItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []bool{false, true} {
+		s, pool := setup(t)
+		first := mustInsert(t, s, delivery(unsigned("first", "order 1")))[0]
+		if taken {
+			ignored := unsigned("again", "order 1")
+			ignored.Status, ignored.Reason = receipt.Ignored, receipt.TypeIgnored
+			if _, err := pool.Exec(t.Context(), `update receipts set body_hash = '\x01' where id = $1`, first.ReceiptID); err != nil {
+				t.Fatal(err)
+			}
+			mustInsert(t, s, delivery(ignored))
+			if _, err := pool.Exec(t.Context(), `update receipts set body_hash = sha256('order 1')`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := pool.Exec(t.Context(), `update receipts set received_at = now() - interval '8 days' where id = $1`, first.ReceiptID); err != nil {
+			t.Fatal(err)
+		}
+		replay := mustInsert(t, s, delivery(unsigned("again", "order 1")))[0]
+		if replay.Duplicate || replay.Status != receipt.NeedsReview {
+			t.Fatalf("taken over %t: the replay is %+v", taken, replay)
+		}
+		if n := count(t, pool, `select count(*) from receipt_bodies where body = 'order 1'`); n != 2 {
+			t.Errorf("taken over %t: %d payloads are stored, want one of each event", taken, n)
+		}
+	}
+}

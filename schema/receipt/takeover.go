@@ -31,9 +31,9 @@ with input as materialized (` + insertInput + `
      where ` + wantsOver + `
      order by r.id for no key update of r
 ), judged as materialized (
-    select i.*, same.event_id as same, same.relayed from held i
+    select i.*, same.event_id as same, same.relayed, coalesce(same.received_at > ` + sharing + `, false) as shares from held i
       left join lateral (
-          select r.event_id, ` + relayed + ` as relayed from receipts r
+          select r.event_id, r.received_at, ` + relayed + ` as relayed from receipts r
            where i.identity <> 'id' and i.status = 'received' and r.provider = i.provider and r.body_hash = i.body_hash
              and r.identity <> 'id' and (not i.generic or r.source = i.source)
              and r.id <> i.held_id and r.status <> 'ignored' and not r.replayed
@@ -42,7 +42,7 @@ with input as materialized (` + insertInput + `
     insert into redeliveries (receipt_id, source, received_at, body_hash, secret_label, outcome)
     select held_id, was_source, was_received_at, was_body_hash, was_secret_label, 'ignored' from judged
 ), bodies as (
-    select held_id, t.headers::json as headers, case when same is null then t.body end as body
+    select held_id, t.headers::json as headers, case when not shares then t.body end as body
       from judged join unnest($1::uuid[], $18::text[], $19::bytea[]) as t(id, headers, body) using (id)
 ), replaced as (
     update receipt_bodies b set headers = n.headers, body = n.body from bodies n where b.receipt_id = n.held_id returning b.receipt_id
