@@ -86,8 +86,15 @@ func (s *Server) deliver(c echo.Context) (err error) {
 	body.keep()
 	d.conn.Verified()
 	s.tally.count(source.Name, receipt.Admitted, match.Secret, d.r.ReceivedAt)
+	verified := s.cfg.Now()
 	// After a panic, the label still has its first outcome.
-	defer func() { s.tally.answered(source.Name, d.outcome != unfinished && d.outcome != refused, d.r.ReceivedAt) }()
+	defer func() {
+		ok := d.outcome != unfinished && d.outcome != refused
+		s.tally.answered(source.Name, ok, d.r.ReceivedAt)
+		if !ok || s.cfg.Now().Sub(verified) > receipt.SlowAnswer {
+			s.tally.count(source.Name, receipt.Slow, "", d.r.ReceivedAt)
+		}
+	}()
 	return d.keep(match)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,5 +65,45 @@ func TestTally_OwnFailures_CountedInARow(t *testing.T) {
 				t.Errorf("%q failures in a row, want %q", got, want)
 			}
 		})
+	}
+}
+
+// clocked is a store whose inserts take longer than an answer should take, by the clock of the server, for s. Any other
+// letter has the same meaning as for failing.
+type clocked struct {
+	failing
+	now *atomic.Int64
+}
+
+func (c *clocked) Insert(ctx context.Context, d receipt.Delivery) ([]receipt.Outcome, error) {
+	if c.ends[0] == 's' {
+		c.now.Add(int64(receipt.SlowAnswer) + 1)
+	}
+	return c.failing.Insert(ctx, d)
+}
+
+// Late answers and deliveries that are not committed are counted, so that background work can wait. Refused requests do
+// not count.
+func TestTally_SlowAnswers_Counted(t *testing.T) {
+	t.Parallel()
+	var now atomic.Int64
+	b := setup(t, func(c *ingress.Config, _ *ingress.Source) {
+		began := time.Now()
+		c.Now = func() time.Time { return began.Add(time.Duration(now.Load())) }
+		c.Receipts = &clocked{failing{Receipts: c.Receipts, ends: "osfos"}, &now}
+	})
+	for i := range 5 {
+		b.post(t, `{"id":"e`+string(rune('a'+i))+`"}`)
+		if got := do(t, request(t, "POST", b.url+"/hooks/shop", strings.NewReader("{}"), "X-Sig", "00")); got.status != http.StatusUnauthorized {
+			t.Fatalf("got %d, want 401", got.status)
+		}
+	}
+	if err := b.srv.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]int{"slow": 3, "admitted": 5} {
+		if n := b.count(t, `select coalesce(sum(count), 0) from source_counts where what = '`+what+`'`); n != want {
+			t.Errorf("%d requests are %s, want %d", n, what, want)
+		}
 	}
 }

@@ -184,11 +184,12 @@ create table rejections (
 create index rejections_recent on rejections (source, received_at desc);
 
 -- Rejections per class and admissions per secret (for "safe to remove"), by source and day. Counts are summed in
--- memory and added every few seconds, so this is the only write that a flood of bad signatures causes.
+-- memory and added every few seconds, so this is the only write that a flood of bad signatures causes. slow counts the
+-- admitted requests that were answered late or not committed.
 create table source_counts (
     source text        not null,
-    what   text        not null check (what in ('refused', 'admitted')),
-    -- name is the rejection class or the label of the secret.
+    what   text        not null check (what in ('refused', 'admitted', 'slow')),
+    -- name is the rejection class or the label of the secret; '' for slow.
     name   text        not null,
     day    date        not null,
     count  bigint      not null default 0,

@@ -17,13 +17,20 @@ const (
 	Refused Counted = "refused"
 	// Admitted counts admitted requests by the label of the secret that verified them.
 	Admitted Counted = "admitted"
+	// Slow counts admitted requests that were answered later than [SlowAnswer], or that were not committed. It has no
+	// name.
+	Slow Counted = "slow"
 )
+
+// SlowAnswer is the time from the verification of a request to its answer that the 99th percentile should not exceed.
+// Background work waits while it does. Every provider waits at least four times as long.
+const SlowAnswer = 250 * time.Millisecond
 
 // SourceCount is the number of requests of one kind at one source on one day (UTC), and the time of the last one.
 type SourceCount struct {
 	Source string
 	What   Counted
-	// Name is a class of rejections or the label of a secret.
+	// Name is a class of rejections or the label of a secret. It is "" for Slow.
 	Name  string
 	Day   time.Time
 	Count int64
