@@ -45,8 +45,8 @@ var ingressPrivileges = []privilege{
 	{"select", "", "schema_version", "it checks that its version fits the database"},
 }
 
-// workerPrivileges belong to workers, and to the command line of operators. They permit neither the deletion of records
-// of past events nor the change of a decision.
+// workerPrivileges belong to workers, and to the command line of operators. They permit neither the deletion of
+// receipts, facts and effects, nor the change of a decision.
 var workerPrivileges = []privilege{
 	{"select", "", everyTable + " but sessions", "flows and decisions read all of it"},
 	{"select", "", "bodies, deliveries, current_facts, attempts, payments, refunds, disputes, fraud_warnings, credit_notes, " +
@@ -87,13 +87,14 @@ var workerPrivileges = []privilege{
 	{"update", "used_at, revoked_at", "tokens", "a token is used, and revoked"},
 	{"update", "", "pending_decisions", "the first person replaces a decision"},
 	{"update", "input, taken_at, answer", "console_requests", "a worker executes requests"},
-	{"delete", "", "receipt_bodies, rejections", "a customer is forgotten, and operators delete old data"},
+	{"delete", "", "receipt_bodies, rejections", "a customer is forgotten, and old data expires"},
 	{"delete", "", "source_counts, source_hours, effect_waits, notices, notice_messages, console_requests",
 		"the rows have expired"},
 	{"delete", "", "event_subjects, subscriptions, invoices, objects, grants, due",
 		"a repair removes rows without facts"},
 	{"delete", "", "pending_decisions", "a decision is made, or expires"},
-	{"delete", "", "redeliveries, outbox, jobs, job_items", "operators trim: docs/operations/database-growth.md"},
+	{"delete", "", "redeliveries, effect_attempts, runs, interventions, outbox, jobs, job_items, retention_runs",
+		"old rows expire: docs/operations/database-growth.md"},
 }
 
 // consolePrivileges belong to a console, which many people use. A console may read the data that its pages show, but no

@@ -946,6 +946,21 @@ create table job_items (
 );
 create index job_items_open on job_items (job, attempts, target) where result = '';
 
+-- Runs of the retention schedule, with the size of the database after each of them. Rows are deleted after 90 days.
+create table retention_runs (
+    started_at     timestamptz primary key,
+    ended_at       timestamptz not null,
+    -- deleted counts the deleted rows by kind.
+    deleted        jsonb       not null,
+    -- paused_seconds is how long the run waited because deliveries were answered slowly.
+    paused_seconds double precision not null,
+    -- complete is false if expired rows were left for the next run.
+    complete       boolean     not null,
+    -- bytes is the size of the database, tables the size of each of its largest tables.
+    bytes          bigint      not null,
+    tables         jsonb       not null
+);
+
 -- API tokens of programs. hash is the SHA-256 of the token, which is not stored itself. A name is never reused,
 -- because the audit trail contains it.
 create table tokens (
