@@ -228,7 +228,7 @@ func (b *Billing) kept(ctx context.Context, in LoadFactsInput, result LoadFactsR
 	}
 	if result.Facts = facts; len(facts) == 0 {
 		result.Code, result.Reason = CodeBodyErased,
-			"the payload was deleted, and it left no facts"
+			"its payload was deleted, by retention.payloads or by pawl forget, and pawl has no facts of the event: reject it; pawl reconcile brings its account to the provider's state"
 	}
 	return result, nil
 }

@@ -137,7 +137,7 @@ func (c *Destinations) held(ctx context.Context, in EffectInput[Delivery]) (rece
 	}
 	body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
 	if errors.Is(err, schema.ErrNotFound) {
-		return body, effect.Fault("the payload was deleted")
+		return body, effect.Fault("the payload was deleted, by retention.payloads or by pawl forget: skip the delivery")
 	}
 	return body, effect.Infrastructure(err)
 }

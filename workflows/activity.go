@@ -48,7 +48,7 @@ func CheckReceivers(registered []any) error {
 		}
 	}
 	for _, name := range []string{jobs.ActivityWork, jobs.ActivityStop, schedules.ActivityReconcileDue,
-		schedules.ActivityFindGaps, schedules.ActivityExamineEndpoint} {
+		schedules.ActivityFindGaps, schedules.ActivityExamineEndpoint, schedules.ActivityDeleteExpired} {
 		has := func(r any) bool { _, found := reflect.TypeOf(r).MethodByName(name); return found }
 		if !slices.ContainsFunc(registered, has) {
 			faults = append(faults, fmt.Errorf("no registered receiver has the activity %s: add one to forRuns in cmd/internal/process/receivers.go", name))

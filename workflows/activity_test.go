@@ -15,6 +15,7 @@ func (allActivities) WorkOnJob()       {}
 func (allActivities) StopJob()         {}
 func (allActivities) ReconcileDue()    {}
 func (allActivities) FindGaps()        {}
+func (allActivities) DeleteExpired()   {}
 func (allActivities) ExamineEndpoint() {}
 
 // If a kind of effect had no activity, a step of this kind would stop its run.

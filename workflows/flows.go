@@ -65,7 +65,8 @@ func Register(r Registry) {
 	for _, f := range Flows() {
 		r.RegisterWorkflowWithOptions(f.Run, workflow.RegisterOptions{Name: f.Name})
 	}
-	for _, run := range []any{jobs.Job, schedules.ReconcileAccounts, schedules.FindGaps, schedules.WatchEndpoint} {
+	for _, run := range []any{jobs.Job, schedules.ReconcileAccounts, schedules.FindGaps, schedules.WatchEndpoint,
+		schedules.ApplyRetention} {
 		r.RegisterWorkflow(run)
 	}
 }

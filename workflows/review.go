@@ -66,7 +66,8 @@ func Reviews() []Review {
 			readAgain + ". Set the `api_key` of the source first", endsIt},
 		{"account_unusable", AtLoad, "its account is not a valid account ID", readAgain, endsIt},
 		{"plan_unusable", AtLoad, "its plan is not a valid plan", readAgain, endsIt},
-		{"body_erased", AtLoad, "its payload was deleted before pawl stored its facts", readAgain, endsIt},
+		{"body_erased", AtLoad, "its payload was deleted, by `retention.payloads` or by `pawl forget`, and pawl has no facts of it",
+			readAgain + ". Only restored bytes help: reject it, and use `pawl reconcile`", endsIt},
 		{"no_destination", AtLoad, "no flow handles its type, and its source has no destinations",
 			readAgain + ". Add the source to a destination first", endsIt},
 

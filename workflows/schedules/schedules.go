@@ -15,16 +15,18 @@ const (
 	Reconcile = "reconcile"
 	Gaps      = "gaps:"
 	Endpoint  = "endpoint:"
+	Retention = "retention"
 )
 
 // ID returns the ID of a schedule for the workers of a task queue, e.g. "pawl:reconcile".
 func ID(queue, name string) string { return queue + ":" + name }
 
-// These are the names of the activities of schedules. Package operator implements them.
+// These are the names of the activities of schedules. Packages operator and process implement them.
 const (
 	ActivityReconcileDue    = "ReconcileDue"
 	ActivityFindGaps        = "FindGaps"
 	ActivityExamineEndpoint = "ExamineEndpoint"
+	ActivityDeleteExpired   = "DeleteExpired"
 )
 
 // ReconcileInput sets the period. Every account is compared with the provider's data once in this period.
@@ -39,6 +41,9 @@ type GapsInput struct {
 
 // EndpointInput names a source.
 type EndpointInput struct{ Source string }
+
+// RetentionInput is how long each kind of row is kept. Zero means forever.
+type RetentionInput struct{ Payloads, Redeliveries, Runs, PublishedEvents, Jobs time.Duration }
 
 // Result is the result of a scheduled run.
 type Result struct {
@@ -61,6 +66,11 @@ func FindGaps(ctx workflow.Context, in GapsInput) (Result, error) {
 // WatchEndpoint checks the settings of a source's webhook endpoint at the provider.
 func WatchEndpoint(ctx workflow.Context, in EndpointInput) (Result, error) {
 	return scheduled(ctx, ActivityExamineEndpoint, in)
+}
+
+// ApplyRetention runs hourly. It deletes rows that have expired.
+func ApplyRetention(ctx workflow.Context, in RetentionInput) (Result, error) {
+	return scheduled(ctx, ActivityDeleteExpired, in)
 }
 
 // scheduledWithin is the timeout of a run. After a timeout, the next run repeats the work.

@@ -32,6 +32,7 @@ type Config struct {
 	Plans        Plans                  `yaml:"plans"`
 	Policy       Policy                 `yaml:"policy"`
 	Effects      Effects                `yaml:"effects"`
+	Retention    Retention              `yaml:"retention"`
 
 	// Warnings lists usable but doubtful settings, e.g. a secret file that others can read, or two senders with the
 	// same secret.

@@ -14,10 +14,6 @@ import (
 // schedules compares the configured schedules with the schedules in Temporal.
 func (d *Doctor) schedules(ctx context.Context, f *findings) error {
 	wanted := process.Schedules(d.Config)
-	if len(wanted) == 0 {
-		f.add(OK, "schedules", "", "none: no source has an api_key, or policy.reconcile, policy.backfill and policy.endpoint are off")
-		return nil
-	}
 	held, err := condition.Schedules(ctx, d.Temporal, d.Config.Temporal.TaskQueue)
 	if err != nil {
 		return err

@@ -69,5 +69,6 @@ func (n *Node) forRuns(book *ledger.Store) ([]any, error) {
 		&jobs.Worker{Jobs: job.New(n.Pool), Log: n.log, Operator: n.operator},
 		&account.Schedule{Operator: n.operator},
 		&source.Schedule{Operator: n.operator, Sources: watched, Log: n.log},
+		&Retention{DB: n.Pool, Log: n.log},
 	}, nil
 }

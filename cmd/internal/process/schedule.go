@@ -28,7 +28,11 @@ const endpointEvery = 15 * time.Minute
 // jitter spreads the runs of schedules that would start at the same full hour.
 const jitter = 5 * time.Minute
 
-// Schedules returns the configured schedules by ID. A source without an API key has no schedule.
+// retentionEvery is how often expired rows are deleted. Short runs keep the load even.
+const retentionEvery = time.Hour
+
+// Schedules returns the configured schedules by ID. A source without an API key has no schedule. The schedule of
+// retention always exists, because it also measures the size of the database.
 func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 	all := map[string]client.ScheduleOptions{}
 	add := func(name string, every, catchUp time.Duration, flow, in any) {
@@ -40,6 +44,9 @@ func Schedules(c *config.Config) map[string]client.ScheduleOptions {
 				TaskQueue: c.Temporal.TaskQueue},
 		}
 	}
+	add(schedules.Retention, retentionEvery, retentionEvery, schedules.ApplyRetention, schedules.RetentionInput{
+		Payloads: c.Retention.Payloads, Redeliveries: c.Retention.Redeliveries, Runs: c.Retention.Runs,
+		PublishedEvents: c.Retention.PublishedEvents, Jobs: c.Retention.Jobs})
 	for name, able := range fetches(c) {
 		if !able {
 			continue

@@ -29,7 +29,7 @@ type Body struct {
 }
 
 // ShowBody returns the masked payload of the event; see [mask.Payload]. The error comes from [Find], or reports that
-// the payload was erased.
+// the payload was deleted.
 func ShowBody(ctx context.Context, o *decide.Operator, id string) (*Body, error) {
 	if o.Remote {
 		return decide.CallWorker[Body](ctx, o, ShowBodyCall.Name, ShowBodyCall.Within, id)
@@ -64,7 +64,7 @@ func (b *Body) Omitted() []any { return []any{&b.Bytes} }
 // noBody converts the error of reading a payload.
 func noBody(r *timeline.Receipt, err error) error {
 	if errors.Is(err, schema.ErrNotFound) {
-		return decide.Unknownf("the payload of %s is erased; its receipt, facts and effects remain: pawl events show %[1]s", r.EventID)
+		return decide.Unknownf("the payload of %s was deleted, by retention.payloads or by pawl forget; its receipt, facts and effects remain: pawl events show %[1]s", r.EventID)
 	}
 	return err
 }
