@@ -19,7 +19,7 @@ func doctorCommand(a *command.App) *cobra.Command {
 		Use: "doctor", Short: "Check everything that pawl relies on, and print how to fix each problem",
 		Args: command.NoArgument,
 		Long: `Check everything that pawl relies on, and print how to fix each problem: the database (role, migrations, what a crash
-would cost, size, transactions, connections), Temporal (namespace, retention, search attributes, workers), the sinks'
+would cost, size, growth, transactions, connections), Temporal (namespace, retention, search attributes, workers), the sinks'
 breakers, the clock, the sources' secrets, and their endpoints as Stripe knows them.
 
 Run it with the database role of a worker or of an operator. The exit code is 1 if a check has failed, else 0.`,

@@ -20,8 +20,8 @@ func status(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the current problems, the waiting work and the sinks", Args: command.NoArgument,
 		Long: `Show the state of pawl on one screen: the current problems with severity, age and money, the most severe first; decisions
-that wait for a second person; work that continues without a person; sinks; and running bulk jobs. The output ends with
-the next command for each problem.
+that wait for a second person; work that continues without a person; sinks; running bulk jobs; and the size and growth
+of the database, with the last run of retention. The output ends with the next command for each problem.
 
 A problem with severity page or ticket is notified if notify.sinks is configured.
 

@@ -64,6 +64,28 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// After the first run of retention, the status shows the size and the growth of the database, and what the run did.
+func TestStatus_Database_SizeGrowthAndLastRun(t *testing.T) {
+	t.Parallel()
+	dsn := schematest.NewDSN(t)
+	s := setup(t, dsn, map[string]string{"billing": "stripe"})
+	if _, err := commandtest.Connect(t, dsn).Exec(t.Context(), `insert into retention_runs (started_at, ended_at, deleted, paused_seconds, complete, bytes, tables) values
+			(now() - interval '2 days', now() - interval '2 days', '{}', 0, true, 1 << 30, '{}'),
+			(now(), now(), '{"payloads": 12, "published_events": 3, "runs": 0}', 65, false, 3 * (1 << 29), '{"receipt_bodies": 1048576, "receipts": 2097152}')`); err != nil {
+		t.Fatal(err)
+	}
+	report := commandtest.Decode[report.Status](t, s.Pawl(t, "status", "--json"))
+	if d := report.Database; d == nil || *d.GrowthPerDay != 1<<28 || d.LastRun.Deleted["payloads"] != 12 || d.Tables["receipts"] != 2<<20 {
+		t.Errorf("the database is %+v", d)
+	}
+	r := s.Pawl(t, "status")
+	for _, want := range []string{"1.5 GiB", "256.0 MiB", "12 payloads, 3 published events", "waited 1m5s because deliveries were answered slowly; the next run deletes the rest", "receipt_bodies"} {
+		if !strings.Contains(strings.Join(strings.Fields(r.Out), " "), want) {
+			t.Errorf("the screen does not show %q:\n%s", want, r.Out)
+		}
+	}
+}
+
 // If the sum of two amounts exceeds 64 bits, the sum is wrong, but no command fails.
 func TestStatus_AmountsBeyond64Bits_Shown(t *testing.T) {
 	t.Parallel()

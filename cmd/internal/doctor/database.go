@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/health"
+	"github.com/pawlhq/pawl/schema/retention"
 )
 
 // longTransaction is the age at which a transaction is reported. Until it ends, vacuum cannot remove rows that were
@@ -49,10 +50,36 @@ func (d *Doctor) database(ctx context.Context, f *findings) error {
 		f.add(OK, "session", "", "all timeouts are set")
 	}
 	f.durability(server)
-	f.add(OK, "size", "", "%s, including %s of payloads", bytesText(server.Size), bytesText(server.Bodies))
+	f.add(OK, "size", "", "%s, including %s of payloads", output.Bytes(server.Size), output.Bytes(server.Bodies))
+	if version == schema.Latest() {
+		f.growth(retention.ReadState(ctx, conn, int64(d.Config.Retention.Disk)))
+	}
 	f.transactions(server)
 	f.connections(server)
 	return nil
+}
+
+// nearlyFull is the time before the disk is full at which doctor warns.
+const nearlyFull = 14 * 24 * time.Hour
+
+// growth reports how fast the database grows, and when its disk is full. state is nil before the first run of the
+// schedule that measures it.
+func (f *findings) growth(state *retention.State, err error) {
+	const do = "enlarge the disk, or keep rows for a shorter time: docs/operations/database-growth.md"
+	switch {
+	case err != nil:
+		f.add(Fail, "growth", "read the log of the database server", "%s", output.FirstLine(err))
+	case state == nil || state.GrowthPerDay == nil:
+		f.add(OK, "growth", "", "known a day after the first run of the schedule retention")
+	case state.DiskFullAt != nil && time.Until(*state.DiskFullAt) < nearlyFull:
+		f.add(Warn, "growth", do, "%s a day: the disk is full at %s", output.Bytes(*state.GrowthPerDay),
+			output.Date(state.DiskFullAt))
+	case state.DiskFullAt != nil:
+		f.add(OK, "growth", "", "%s a day: the disk is full at %s", output.Bytes(*state.GrowthPerDay),
+			output.Date(state.DiskFullAt))
+	default:
+		f.add(OK, "growth", "", "%s a day", output.Bytes(*state.GrowthPerDay))
+	}
 }
 
 func (f *findings) migrations(version int) {
@@ -134,15 +161,4 @@ func few(list []string) string {
 		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more", len(list)-most)
 	}
 	return strings.Join(list, ", ")
-}
-
-func bytesText(n int64) string {
-	const k = 1 << 10
-	switch {
-	case n >= k*k*k:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(k*k*k))
-	case n >= k*k:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(k*k))
-	}
-	return fmt.Sprintf("%d KiB", n/k)
 }

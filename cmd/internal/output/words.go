@@ -119,3 +119,15 @@ func ParseTime(cell string) (time.Time, bool) {
 	}
 	return time.Time{}, false
 }
+
+// Bytes formats a size, such as "1.5 GiB".
+func Bytes(n int64) string {
+	const k = 1 << 10
+	switch {
+	case n >= k*k*k || n <= -k*k*k:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(k*k*k))
+	case n >= k*k || n <= -k*k:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(k*k))
+	}
+	return fmt.Sprintf("%d KiB", n/k)
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/notice"
 	"github.com/pawlhq/pawl/schema/pending"
+	"github.com/pawlhq/pawl/schema/retention"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/withheld"
 )
@@ -28,6 +29,9 @@ type Status struct {
 	Withheld []withheld.Sum  `json:"withheld"`
 	// Jobs lists the jobs that run or are paused.
 	Jobs []job.Job `json:"jobs"`
+	// Database is the size and the growth of the database, and the last run of retention. It is null before the first
+	// run.
+	Database *retention.State `json:"database"`
 }
 
 // Condition is a current problem.
@@ -59,7 +63,10 @@ func ReadStatus(ctx context.Context, cfg *config.Config, o *decide.Operator) (*S
 	if r.Withheld, err = withheld.Sums(ctx, o.DB); err != nil {
 		return nil, err
 	}
-	r.Jobs, err = job.New(o.DB).Open(ctx)
+	if r.Jobs, err = job.New(o.DB).Open(ctx); err != nil {
+		return nil, err
+	}
+	r.Database, err = retention.ReadState(ctx, o.DB, int64(cfg.Retention.Disk))
 	return r, err
 }
 

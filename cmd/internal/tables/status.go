@@ -1,11 +1,14 @@
 package tables
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/schema/retention"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/withheld"
 )
@@ -13,7 +16,7 @@ import (
 // Status returns the state of pawl as several tables. A table without rows contains only its headings.
 func Status(r *report.Status, now time.Time) []output.Table {
 	return []output.Table{Conditions(r.Conditions, now), Withheld(r.Withheld), Pending(r.Pending),
-		Waiting(r.Waiting, now), Sinks(r.Sinks), Jobs(r.Jobs)}
+		Waiting(r.Waiting, now), Sinks(r.Sinks), Jobs(r.Jobs), Database(r.Database), Largest(r.Database)}
 }
 
 // Conditions lists the current problems.
@@ -62,4 +65,44 @@ func Waiting(causes []timeline.Cause, now time.Time) output.Table {
 	return output.Rows("GOES ON|REASON|EVENTS|OLDEST", causes, func(c timeline.Cause) []any {
 		return []any{output.Badge(c.Status), c.ReasonCode, c.Events, output.Age(c.Oldest, now)}
 	})
+}
+
+// Database shows the size of the database, its growth, and the last run of retention. state may be nil.
+func Database(state *retention.State) output.Table {
+	return output.Rows("DATABASE|GROWTH A DAY|DISK FULL|RETENTION RAN|DELETED|NOTES", one(state), func(s retention.State) []any {
+		growth := "known after a day"
+		if s.GrowthPerDay != nil {
+			growth = output.Bytes(*s.GrowthPerDay)
+		}
+		return []any{output.Bytes(s.Bytes), growth, s.DiskFullAt, s.LastRun.EndedAt, s.LastRun.Counts(), s.LastRun.Notes()}
+	})
+}
+
+// Largest lists the largest tables of the database. state may be nil.
+func Largest(state *retention.State) output.Table {
+	type table struct {
+		name  string
+		bytes int64
+	}
+	var all []table
+	if state != nil {
+		for name, bytes := range state.Tables {
+			all = append(all, table{name, bytes})
+		}
+	}
+	slices.SortFunc(all, func(a, b table) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name)) })
+	return output.Rows("TABLE|SIZE", all[:min(len(all), mostTables)], func(t table) []any {
+		return []any{t.name, output.Bytes(t.bytes)}
+	})
+}
+
+// mostTables is how many tables Largest lists.
+const mostTables = 5
+
+// one returns a list of the value, or an empty list if it is nil.
+func one[T any](v *T) []T {
+	if v == nil {
+		return nil
+	}
+	return []T{*v}
 }
