@@ -25,7 +25,8 @@ deliveries duplicated:
   pawl          the receipt; concurrent receipts share a commit
   pawl-signals  pawl with logs, traces and metrics; only if --mode names it
 With --rate N: only pawl at a fixed rate, with Temporal and without. With --flood M: at the same time M events per
-second with forged signatures.`,
+second with forged signatures. With --expired M: only pawl without Temporal, alone and while retention deletes M
+expired payloads.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := known(cfg.Modes, append(slices.Clone(bench.AcceptModes), bench.ModeSignals)); err != nil {
 				return err
@@ -41,8 +42,8 @@ second with forged signatures.`,
 			if cfg.Rate < 0 || cfg.Flood < 0 || cfg.Fill < 0 || cfg.Length < time.Second {
 				return usagef("--rate, --flood and --fill start at 0, --for at 1s")
 			}
-			if cfg.Flood > 0 && cfg.Rate == 0 {
-				return usagef("--flood needs a --rate of valid events")
+			if (cfg.Flood > 0 || cfg.Expired > 0) && cfg.Rate == 0 {
+				return usagef("--flood or --expired needs a --rate of valid events")
 			}
 			return accept(cmd.Context(), a, cfg)
 		},
@@ -55,6 +56,7 @@ second with forged signatures.`,
 	flags.IntVar(&cfg.Rate, "rate", 0, "send this many events per `second` instead")
 	flags.IntVar(&cfg.Flood, "flood", 0, "send this many forged events per `second` at the same time")
 	flags.DurationVar(&length, "for", time.Minute, "how long the rate is sent")
+	flags.IntVar(&cfg.Expired, "expired", 0, "measure with this many expired `payloads`, while retention deletes them")
 	flags.IntVar(&cfg.Fill, "fill", 0, "how many `receipts` the table of pawl contains at the start")
 	return cmd
 }

@@ -24,6 +24,7 @@ func TestRun_WrongArguments_Usage(t *testing.T) {
 		{"accept --connections 0", "the minimum is 1"},
 		{"accept --rate 200 --for 10ms", "--for at 1s"},
 		{"accept --flood 10", "needs a --rate"},
+		{"accept --expired 10", "needs a --rate"},
 		{"accept --sauce", "unknown flag"},
 	} {
 		var stdout, stderr bytes.Buffer

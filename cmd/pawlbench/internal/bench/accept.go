@@ -29,6 +29,9 @@ type AcceptConfig struct {
 	Flood int
 	// Fill is how many receipts pawl's table contains at the start.
 	Fill int
+	// Expired, with a Rate, is how many expired payloads the database contains. The benchmark then measures pawl while
+	// retention deletes them, and alone.
+	Expired int
 }
 
 // AcceptResult is one row of the table that [Accept] returns.
@@ -69,6 +72,9 @@ func Accept(ctx context.Context, cfg AcceptConfig) (results []AcceptResult, err 
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.wearIn(ctx); err != nil {
 		return nil, err
+	}
+	if cfg.Expired > 0 {
+		return acceptRetention(ctx, cfg, s)
 	}
 	if cfg.Rate > 0 {
 		return acceptRate(ctx, cfg, s)
