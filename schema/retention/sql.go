@@ -19,7 +19,8 @@ const needed = `r.identity <> 'id' and not r.replayed and exists (
               and (o.id >= $4::uuid or o.updated_at >= now() - interval '14 days'
                    or o.status <> all((select array['processed', 'compensated', 'ignored'])::text[])) offset 0)`
 
-// unlinked is true if the event of receipt r runs as soon as a person answers the open task about its connected account.
+// unlinked is true if the event of receipt r runs as soon as a person answers the open task about its connected
+// account.
 const unlinked = `r.reason_code = 'account_not_mapped' and exists (
            select from tasks t where t.mode = r.mode and t.kind = 'unknown_account' and t.object = r.account collate "default" and t.state = (select 'open') offset 0)`
 

@@ -34,7 +34,8 @@ type State struct {
 	// Bytes is the size of the database, Tables the size of each of its largest tables, with their indexes.
 	Bytes  int64            `json:"bytes"`
 	Tables map[string]int64 `json:"tables"`
-	// GrowthPerDay is the average growth of the last seven days in bytes. It is null until the sizes of a day are known.
+	// GrowthPerDay is the average growth of the last seven days in bytes. It is null until the sizes of a day are
+	// known.
 	GrowthPerDay *int64 `json:"growth_per_day"`
 	// DiskFullAt is when the disk is full at this growth. It is null if the size of the disk is not configured, or if
 	// the database does not grow.

@@ -69,12 +69,14 @@ func Waiting(causes []timeline.Cause, now time.Time) output.Table {
 
 // Database shows the size of the database, its growth, and the last run of retention. state may be nil.
 func Database(state *retention.State) output.Table {
-	return output.Rows("DATABASE|GROWTH A DAY|DISK FULL|RETENTION RAN|DELETED|NOTES", one(state), func(s retention.State) []any {
+	const headings = "DATABASE|GROWTH A DAY|DISK FULL|RETENTION RAN|DELETED|NOTES"
+	return output.Rows(headings, one(state), func(s retention.State) []any {
 		growth := "known after a day"
 		if s.GrowthPerDay != nil {
 			growth = output.Bytes(*s.GrowthPerDay)
 		}
-		return []any{output.Bytes(s.Bytes), growth, s.DiskFullAt, s.LastRun.EndedAt, s.LastRun.Counts(), s.LastRun.Notes()}
+		return []any{output.Bytes(s.Bytes), growth, s.DiskFullAt, s.LastRun.EndedAt, s.LastRun.Counts(),
+			s.LastRun.Notes()}
 	})
 }
 
@@ -90,7 +92,9 @@ func Largest(state *retention.State) output.Table {
 			all = append(all, table{name, bytes})
 		}
 	}
-	slices.SortFunc(all, func(a, b table) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(all, func(a, b table) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
+	})
 	return output.Rows("TABLE|SIZE", all[:min(len(all), mostTables)], func(t table) []any {
 		return []any{t.name, output.Bytes(t.bytes)}
 	})
