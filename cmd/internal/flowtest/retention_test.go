@@ -53,8 +53,8 @@ func TestRetention_PayloadGone_NamedResult(t *testing.T) {
 	if recording() {
 		writeGolden(t, "ApplyRetention", "deleted", r.history(scheduled, ""))
 	}
-	if !strings.HasPrefix(came.Says, "deleted 2 payloads") {
-		t.Errorf("the run of the schedule: %q", came.Says)
+	if !strings.HasPrefix(came.Message, "deleted 2 payloads") {
+		t.Errorf("the run of the schedule: %q", came.Message)
 	}
 	if got := r.held(); got != dead.ID {
 		t.Fatalf("payloads of %q are held, want only of the dead event", got)

@@ -46,11 +46,11 @@ func (r *Retention) DeleteExpired(ctx context.Context, in schedules.RetentionInp
 	if err := retention.Keep(ctx, r.DB, run); err != nil {
 		return schedules.Result{}, err
 	}
-	says := "deleted " + run.Counts()
+	message := "deleted " + run.Counts()
 	if notes := run.Notes(); notes != "" {
-		says += "; " + notes
+		message += "; " + notes
 	}
 	r.Log.InfoContext(ctx, "retention ran", "deleted", run.Deleted, "complete", run.Complete, "paused_seconds",
 		run.PausedSeconds)
-	return schedules.Result{Says: says}, nil
+	return schedules.Result{Message: message}, nil
 }
