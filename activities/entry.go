@@ -143,7 +143,7 @@ func (f *Finance) PostEntry(ctx context.Context, in EffectInput[Entry]) (effect.
 func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Result, error) {
 	sink, configured := f.Sinks[in.For.Mode]
 	if !configured {
-		return leaveOut(ctx, f.Effects, in.Effect)
+		return LeaveOut(ctx, f.Effects, in.Effect)
 	}
 	entry, inVain, err := f.exact(ctx, in)
 	if err != nil {

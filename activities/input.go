@@ -25,11 +25,12 @@ type SinkSettings struct {
 	Owner string `json:",omitempty"`
 }
 
-var errNotConfigured = &effect.NotWanted{Reason: "not configured"}
+// ErrNotConfigured means that an effect is skipped because its sink is not configured.
+var ErrNotConfigured = &effect.NotWanted{Reason: "not configured"}
 
-// leaveOut records that an effect is skipped because its sink is not configured.
-func leaveOut(ctx context.Context, effects *effect.Runner, c effect.Call) (effect.Result, error) {
+// LeaveOut records that an effect is skipped because its sink is not configured.
+func LeaveOut(ctx context.Context, effects *effect.Runner, c effect.Call) (effect.Result, error) {
 	policy := effect.Policy{Timeout: time.Second, Marks: true}
 	return effects.Do(ctx, c, policy, nil,
-		func(context.Context, *effect.Attempt) (any, error) { return nil, errNotConfigured })
+		func(context.Context, *effect.Attempt) (any, error) { return nil, ErrNotConfigured })
 }

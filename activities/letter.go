@@ -106,7 +106,7 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 	}
 	sink, configured := m.Sinks[in.For.Mode]
 	if !configured {
-		return leaveOut(ctx, m.Effects, in.Effect)
+		return LeaveOut(ctx, m.Effects, in.Effect)
 	}
 	if rest, err := m.unsettled(ctx, in); err != nil || rest > 0 {
 		return effect.Result{State: effect.Waits, Wait: rest, Reason: settling}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
@@ -126,7 +127,7 @@ func (l *Outlook) ForecastWorkspace(ctx context.Context, in EffectInput[Workspac
 	sink, configured := l.of.Workspaces.Sinks[in.For.Mode]
 	return l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
 		if !configured {
-			return nil, errNotConfigured
+			return nil, ErrNotConfigured
 		}
 		return nil, (&Workspaces{Targets: l.state}).current(ctx, in.For)
 	})
@@ -161,7 +162,7 @@ func (l *Outlook) ForecastLetter(ctx context.Context, in EffectInput[Letter]) (F
 	mail.Facts = l.state
 	f, err := l.forecast(ctx, in.Effect, sink.Policy, func() (any, error) {
 		if !configured {
-			return nil, errNotConfigured
+			return nil, ErrNotConfigured
 		}
 		letter := in.For
 		_, err := mail.wanted(ctx, in.Effect, &letter)
@@ -223,6 +224,13 @@ func (l *Outlook) ForecastRelay(ctx context.Context, in EffectInput[Delivery]) (
 	})
 }
 
+// ForecastStep is the forecast of a step of a flow. It does not build the request, because the outputs of earlier steps
+// are unknown.
+func (l *Outlook) ForecastStep(ctx context.Context, in EffectInput[flow.Call]) (Forecast, error) {
+	policy, why := l.of.Destinations.Flows.ForecastStep(in.For, in.Effect.Mode)
+	return l.forecast(ctx, in.Effect, policy, func() (any, error) { return nil, why })
+}
+
 // ForecastFetch is the forecast of [Objects.FetchObject]. The provider's response is unknown, so the forecast is a
 // result with state Done and without a value.
 func (l *Outlook) ForecastFetch(ctx context.Context, in EffectInput[Wanted]) (Forecast, error) {
@@ -234,7 +242,7 @@ func forecastAt[S any](ctx context.Context, l *Outlook, c effect.Call, p effect.
 	mode string) (Forecast, error) {
 	return l.forecast(ctx, c, p, func() (any, error) {
 		if _, configured := sinks[mode]; !configured {
-			return nil, errNotConfigured
+			return nil, ErrNotConfigured
 		}
 		return nil, nil
 	})

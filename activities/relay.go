@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/event"
@@ -55,9 +56,27 @@ type Destinations struct {
 	ByName map[string]Destination
 	// BySource lists the destinations of each source.
 	BySource map[string][]string
-	Client   *http.Client
-	Now      func() time.Time
+	// Flows plans the flows of the configuration. It may be nil.
+	Flows  Planner
+	Client *http.Client
+	Now    func() time.Time
 }
+
+// Planner plans the flows of the configuration. Package step implements it.
+type Planner interface {
+	// PlanFlow adds the plan of the flow that handles a receipt.
+	PlanFlow(ctx context.Context, r receipt.Receipt, result *LoadRelayResult) error
+	// ForecastStep returns the policy of a step, and the reason why it would not be executed.
+	ForecastStep(c flow.Call, mode string) (policy effect.Policy, why error)
+}
+
+// Reason codes of events with a flow.
+const (
+	// CodeFlowFault: the flow cannot be evaluated for the event.
+	CodeFlowFault = "flow_fault"
+	// CodeFlowCondition: the condition of the flow is false.
+	CodeFlowCondition = "flow_condition"
+)
 
 // LoadRelayInput names the receipt to relay.
 type LoadRelayInput struct{ event.Ref }
@@ -65,6 +84,9 @@ type LoadRelayInput struct{ event.Ref }
 // LoadRelayResult lists the destinations of an event.
 type LoadRelayResult struct {
 	Destinations []string
+	// Flow is the plan of the flow that handles the event, or nil. Left is set if the flow does nothing.
+	Flow *flow.Run `json:",omitempty"`
+	Left Left      `json:",omitzero"`
 	// Withhold is set if the event occurred before effects began: it is not delivered.
 	Withhold bool `json:",omitempty"`
 	// Code and Reason, if set, explain why the run parks.
@@ -77,7 +99,8 @@ type LoadRelayResult struct {
 // CodeNoDestination is the reason code of an event without destinations.
 const CodeNoDestination = "no_destination"
 
-// LoadRelay returns the destinations of the event's source, as configured now. It changes nothing.
+// LoadRelay returns the destinations of the event's source and the plan of its flow, as configured now. It changes
+// nothing.
 func (c *Destinations) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayResult, error) {
 	r, err := c.Receipts.Get(ctx, in.ReceiptID)
 	if err != nil {
@@ -87,7 +110,13 @@ func (c *Destinations) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRe
 		return LoadRelayResult{}, err
 	}
 	result := LoadRelayResult{Sinks: map[string]SinkSettings{}, Withhold: r.BeforeEffects}
-	if result.Destinations = c.destinationsOf(r, result.Sinks); len(result.Destinations) == 0 {
+	result.Destinations = c.destinationsOf(r, result.Sinks)
+	if c.Flows != nil {
+		if err := c.Flows.PlanFlow(ctx, r, &result); err != nil {
+			return LoadRelayResult{}, err
+		}
+	}
+	if len(result.Destinations) == 0 && result.Flow == nil {
 		result.Code = CodeNoDestination
 		result.Reason = fmt.Sprintf("no flow handles %s %q, and source %s is in the sources of no destination: add it to destinations.NAME.sources", r.Provider, r.Type, r.Source)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/activities/intervention"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/audit"
@@ -267,7 +268,11 @@ func (in ReadEffectsInput) Of(states map[string]effect.Standing) ReadEffectsResu
 	result := ReadEffectsResult{Settled: map[string]effect.Result{}}
 	for _, key := range in.Keys {
 		if s, ok := states[key]; ok && s.Settled() {
-			result.Settled[key] = effect.Recorded(s, in.EventID)
+			recorded := effect.Recorded(s, in.EventID)
+			if strings.HasPrefix(key, flow.RequestKind+":") {
+				recorded.Value = nil // histories contain no output of a flow
+			}
+			result.Settled[key] = recorded
 		}
 	}
 	for _, key := range in.Undos {

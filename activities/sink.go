@@ -45,6 +45,15 @@ type Request struct {
 // send makes one request of an attempt, with the attempt's key and bytes. It returns the response body for 2xx, and an
 // [effect.Failure] otherwise. A missing response is a transient failure, because a repeat with the same key is safe.
 func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, error) {
+	got, err := s.Exchange(ctx, r, a)
+	if got == nil {
+		return nil, err
+	}
+	return got.Content, err
+}
+
+// Exchange is [Sink.send] with the whole response. If it returns an error, the response is nil or incomplete.
+func (s *Sink) Exchange(ctx context.Context, r Request, a *effect.Attempt) (*httpcall.Response, error) {
 	header := httpcall.Header(a.IdempotencyKey, s.Token)
 	for name, value := range r.Header {
 		header.Set(name, httpcall.HeaderText(value))
@@ -59,22 +68,30 @@ func (s *Sink) send(ctx context.Context, r Request, a *effect.Attempt) ([]byte, 
 	if failure := s.judge(got, a.Repeat); failure != nil {
 		return nil, failure
 	}
-	return got.Content, err
+	return got, err
 }
 
 // judge returns the failure that a response represents, or nil.
 func (s *Sink) judge(got *httpcall.Response, repeat bool) *effect.Failure {
 	code, detail := got.Problem()
 	failure := effect.FromStatus(got.Response, detail, time.Now())
+	refused := slices.ContainsFunc(s.Refusals,
+		func(r Refusal) bool { return r.Status == got.StatusCode && (r.Code == "" || r.Code == code) })
 	switch {
+	case failure != nil && refused && got.StatusCode == http.StatusConflict:
+		// Only a step of a flow lists 409. In response to a repeat, it may concern the key and not the customer.
+		failure.Class, failure.Health, failure.Unanswered, failure.RetryAfter = ledger.Permanent, effect.Answered,
+			repeat, 0
+		if repeat {
+			failure.Class = ledger.Fault
+		}
 	case failure == nil || failure.Class != ledger.Fault && failure.Health != effect.Denied:
 	case got.StatusCode < 400: // a redirect, e.g. to a maintenance page
 		failure.Class, failure.Health = ledger.Transient, effect.Down
 	case got.StatusCode == http.StatusUnprocessableEntity && repeat:
 		// The sink may refuse the repeated key and not the customer.
 		failure.Unanswered = true
-	case slices.ContainsFunc(s.Refusals,
-		func(r Refusal) bool { return r.Status == got.StatusCode && (r.Code == "" || r.Code == code) }):
+	case refused:
 		failure.Class, failure.Health = ledger.Permanent, effect.Answered
 	}
 	return failure

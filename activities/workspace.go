@@ -84,7 +84,7 @@ func (w *Workspaces) ProvisionWorkspace(ctx context.Context, in EffectInput[Work
 	}
 	sink, configured := w.Sinks[in.For.Mode]
 	if !configured {
-		return leaveOut(ctx, w.Effects, in.Effect)
+		return LeaveOut(ctx, w.Effects, in.Effect)
 	}
 	if in.For.Features == nil {
 		in.For.Features = []string{} // encode an empty list, not null

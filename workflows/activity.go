@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	steps "github.com/pawlhq/pawl/activities/step"
 	"github.com/pawlhq/pawl/workflows/jobs"
 	"github.com/pawlhq/pawl/workflows/plan"
 	"github.com/pawlhq/pawl/workflows/schedules"
@@ -26,6 +27,7 @@ var (
 	mail         = receiver[activities.Mail]()
 	tasks        = receiver[activities.Tasks]()
 	destinations = receiver[activities.Destinations]()
+	configured   = receiver[steps.Flows]()
 	runs         = receiver[activities.Runs]()
 	objects      = receiver[activities.Objects]()
 )
@@ -75,6 +77,8 @@ var executors = join(
 	executes(tasks.CancelTask, Outlook.ForecastTask, plan.CancelOnboarding),
 	executes(tasks.CloseTask, Outlook.ForecastTask, plan.CloseReview, plan.RejectReview),
 	executes(destinations.RelayEvent, Outlook.ForecastRelay, plan.RelayEvent),
+	executes(configured.RunFlowStep, Outlook.ForecastStep, plan.FlowRequest, plan.FlowTask),
+	executes(configured.UndoFlowStep, Outlook.ForecastStep, plan.UndoFlowRequest, plan.CancelFlowTask),
 )
 
 // executor executes and forecasts the effects of one kind. The type of input is the input type of the kind.

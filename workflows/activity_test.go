@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/step"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -31,12 +32,12 @@ func TestExecutors_EachKind(t *testing.T) {
 func TestCheckReceivers_NamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	all := []any{new(activities.Billing), new(activities.Workspaces), new(activities.Finance), new(activities.Mail), new(activities.Tasks),
-		new(activities.Destinations), new(activities.Runs), new(activities.Objects), allActivities{}}
+		new(activities.Destinations), new(activities.Runs), new(activities.Objects), new(step.Flows), allActivities{}}
 	if err := workflows.CheckReceivers(all); err != nil {
 		t.Errorf("all are registered: %v", err)
 	}
 	for i, name := range []string{"*activities.Billing", "*activities.Workspaces", "*activities.Finance", "*activities.Mail", "*activities.Tasks",
-		"*activities.Destinations", "*activities.Runs", "*activities.Objects", "StopJob"} {
+		"*activities.Destinations", "*activities.Runs", "*activities.Objects", "*step.Flows", "StopJob"} {
 		rest := append(append([]any{}, all[:i]...), all[i+1:]...)
 		if err := workflows.CheckReceivers(rest); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("without %s: %v, want it named", name, err)

@@ -67,10 +67,13 @@ func (s *step) stateName() string {
 	return "**NOT DONE, " + string(s.result.State) + "**"
 }
 
-// name identifies the step within the run: its kind, and for a delivery also the destination.
+// name identifies the step within the run: its kind, with the destination of a delivery or the step of a flow.
 func (s *step) name() string {
 	if s.Kind == plan.RelayEvent.Name {
 		return s.Kind + " to " + s.Key[strings.LastIndex(s.Key, ":")+1:]
+	}
+	if of, is := s.Input.(plan.FlowCall); is {
+		return s.Kind + " " + of.Step
 	}
 	return s.Kind
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -93,19 +94,47 @@ func (r *run) insist(ctx workflow.Context, a attempt, result any) error {
 //
 // A cancelled run starts none of them. Retries in progress stop.
 func (r *run) attemptAll(steps []*step) error {
-	open := r.f.toTry(steps)
 	if r.f.isCancelled() {
-		for _, s := range open {
+		for _, s := range r.f.toTry(steps) {
 			s.setResult(effect.Failed, "not begun: the run was cancelled")
 		}
 		return nil
 	}
 	attempts, stop := r.untilCancelled()
 	defer stop()
-	more := escalation{run: r, attempts: attempts, group: workflow.NewWaitGroup(r.ctx), calls: r.calls}
+	more := &escalation{run: r, attempts: attempts, calls: r.calls}
+	begun := map[*step]bool{}
+	open := func() []*step {
+		return slices.DeleteFunc(r.f.toTry(steps), func(s *step) bool {
+			return begun[s] || len(begun) > 0 && (s.result.State != "" || r.f.isCancelled())
+		})
+	}
+	for now := open(); len(now) > 0; now = open() {
+		for _, s := range now {
+			begun[s] = true
+		}
+		r.tryEach(now, more)
+		// A step that waits for other steps begins when these are settled, even if others are still being retried.
+		if err := workflow.Await(r.ctx, func() bool { return more.running == 0 || len(open()) > 0 }); err != nil {
+			return err
+		}
+	}
+	if more.failed != nil {
+		return more.failed
+	}
+	for _, s := range steps {
+		if begun[s] && !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
+			s.setResult(effect.Uncertain, "its activity was completed by hand with a result that has no known state")
+		}
+	}
+	return nil
+}
+
+// tryEach tries steps as local activities, in parallel. The steps that need more continue in more.
+func (r *run) tryEach(steps []*step, more *escalation) {
 	tries := workflow.NewSelector(r.ctx)
 	tried := 0
-	for _, s := range open {
+	for _, s := range steps {
 		a := r.f.attempt(s)
 		s.begun = true
 		s.result = effect.Result{} // otherwise old fields would remain after decoding
@@ -127,16 +156,6 @@ func (r *run) attemptAll(steps []*step) error {
 	for range tried {
 		tries.Select(r.ctx)
 	}
-	more.group.Wait(r.ctx)
-	if more.failed != nil {
-		return more.failed
-	}
-	for _, s := range open {
-		if !s.result.State.Known() { // the Temporal UI and CLI complete an activity with any result
-			s.setResult(effect.Uncertain, "its activity was completed by hand with a result that has no known state")
-		}
-	}
-	return nil
 }
 
 // untilCancelled returns a context that is cancelled with the run. The caller must call over when the attempts have
@@ -158,17 +177,18 @@ func (r *run) untilCancelled() (attempts workflow.Context, over func()) {
 type escalation struct {
 	run      *run
 	attempts workflow.Context
-	group    workflow.WaitGroup
 	calls    int
+	// running is the number of steps in progress.
+	running int
 	// failed is the first error of the flow itself. The failure of a step is part of its result.
 	failed error
 }
 
 // begin starts a coroutine that executes a step and waits for its sink if necessary.
 func (e *escalation) begin(s *step, execute func(workflow.Context) error) {
-	e.group.Add(1)
+	e.running++
 	workflow.GoNamed(e.attempts, s.Key, func(ctx workflow.Context) {
-		defer e.group.Done()
+		defer func() { e.running-- }()
 		err := execute(ctx)
 		if err == nil {
 			err = e.run.waitToTry(ctx, s, e.calls)

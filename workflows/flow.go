@@ -112,7 +112,7 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 			}
 			return f.runNext(steps)
 		}
-		if whyUndo := refusal(steps); whyUndo != "" {
+		if whyUndo := refusal(f.steps, steps); whyUndo != "" {
 			return whyUndo, nil
 		}
 		d, err := f.parkFor(open)
@@ -294,8 +294,12 @@ func keysOf(steps []*step) []string {
 	return keys
 }
 
-// refusal returns a reason to compensate all effects if a step with RefusalUndoesAll was refused, or "".
-func refusal(steps []*step) string {
+// refusal returns a reason to compensate all effects if a step with RefusalUndoesAll was refused, or "". It returns ""
+// if a step is done that cannot be undone: the run then parks.
+func refusal(all, steps []*step) string {
+	if slices.ContainsFunc(all, func(s *step) bool { return s.Final && s.result.MayHaveHappened() }) {
+		return ""
+	}
 	for _, s := range unsettled(steps) {
 		if s.RefusalUndoesAll && s.result.State == effect.Refused {
 			return s.Kind + " was refused: " + s.result.Reason

@@ -53,6 +53,7 @@ type Outlook interface {
 	WriteLetter(context.Context, activities.EffectInput[activities.Letter]) (activities.WrittenLetter, error)
 	ForecastTask(context.Context, activities.EffectInput[activities.Task]) (activities.Forecast, error)
 	ForecastRelay(context.Context, activities.EffectInput[activities.Delivery]) (activities.Forecast, error)
+	ForecastStep(context.Context, activities.EffectInput[plan.FlowCall]) (activities.Forecast, error)
 	ForecastFetch(context.Context, activities.EffectInput[activities.Wanted]) (activities.Forecast, error)
 }
 

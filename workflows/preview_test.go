@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
@@ -338,6 +339,10 @@ func (h *history) ForecastTask(_ context.Context, in activities.EffectInput[acti
 }
 
 func (h *history) ForecastRelay(_ context.Context, in activities.EffectInput[activities.Delivery]) (activities.Forecast, error) {
+	return h.forecast(in)
+}
+
+func (h *history) ForecastStep(_ context.Context, in activities.EffectInput[flow.Call]) (activities.Forecast, error) {
 	return h.forecast(in)
 }
 

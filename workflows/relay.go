@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/workflows/plan"
 	"github.com/pawlhq/pawl/workflows/workflowid"
 )
 
@@ -11,28 +12,36 @@ import (
 // If one destination is down, the others still get the event, and the run parks when the retries for that destination
 // end.
 //
-// A delivery cannot be compensated, so a parked run does not accept compensate.
+// It also runs the steps of the flow in the configuration that handles the event. A refused step undoes the completed
+// steps. A delivery cannot be compensated, so a parked run without a flow does not accept compensate.
 func (f *flow) relay() (EventResult, error) {
 	f.irreversible = true
-	deliveries, dismissed, err := f.loadRelay()
+	steps, left, err := f.loadRelay()
 	if err != nil {
 		return EventResult{}, err
 	}
 	if f.withholds {
-		if err := f.withhold(deliveries, ""); err != nil {
+		if err := f.withhold(steps, ""); err != nil {
 			return EventResult{}, err
 		}
-		return f.finish(processed, cmp.Or(dismissed, withheld()))
+		return f.finish(processed, cmp.Or(left, withheld()))
 	}
-	if _, err := f.settle(deliveries...); err != nil {
+	whyUndo, err := f.settle(steps...)
+	if err == nil && whyUndo != "" {
+		err = f.compensate()
+	}
+	switch {
+	case err != nil:
 		return EventResult{}, err
+	case whyUndo != "":
+		return f.finish(compensated, reason{codeCompensated, whyUndo})
 	}
-	return f.finish(processed, dismissed)
+	return f.finish(processed, left)
 }
 
-// loadRelay reads the destinations of the event. If the event has no destination, it parks the run. It returns a reason
-// if a person dismissed the event.
-func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
+// loadRelay reads the destinations and the flow of the event. If the event has neither, it parks the run. left is the
+// reason if a person dismissed the event, or if the condition of the flow is false.
+func (f *flow) loadRelay() (steps []*step, left reason, err error) {
 	for {
 		var loaded activities.LoadRelayResult
 		if err := f.execute(attempt{
@@ -43,7 +52,12 @@ func (f *flow) loadRelay() (deliveries []*step, dismissed reason, err error) {
 		f.settings = loaded.Sinks
 		f.beforeEffects(loaded.Withhold)
 		if loaded.Code == "" {
-			return f.deliveries(loaded.Destinations), reason{}, nil
+			steps = f.deliveries(loaded.Destinations)
+			if loaded.Flow != nil {
+				f.irreversible = len(loaded.Flow.Steps) == 0
+				steps = append(steps, newSteps(plan.Configured(*loaded.Flow, f.in.Ref))...)
+			}
+			return steps, reason{loaded.Left.Code, loaded.Left.Reason}, nil
 		}
 		if dismissed, err := f.review(reason{loaded.Code, loaded.Reason}); err != nil || dismissed != (reason{}) {
 			return nil, dismissed, err

@@ -68,6 +68,9 @@ func Reviews() []Review {
 		{"plan_unusable", AtLoad, "its plan is not a valid plan", readAgain, endsIt},
 		{"body_erased", AtLoad, "its payload was deleted, by `retention.payloads` or by `pawl forget`, and pawl has no facts of it",
 			readAgain + ". Only restored bytes help: reject it, and use `pawl reconcile`", endsIt},
+		{activities.CodeFlowFault, AtLoad,
+			"the flow of the configuration cannot be evaluated: a field is missing, or a value has another type",
+			readAgain + ". Correct the flow first", endsIt},
 		{"no_destination", AtLoad, "no flow handles its type, and its source has no destinations",
 			readAgain + ". Add the source to a destination first", endsIt},
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawlhq/pawl/activities"
+	"github.com/pawlhq/pawl/activities/flow"
 )
 
 // These are the names of the sinks in the configuration. The settings of a sink define how its effects are attempted.
@@ -16,6 +17,8 @@ const (
 	SinkStripe = "stripe"
 	// SinkDestinations is the sink of all relayed events. Each destination has settings under its own name.
 	SinkDestinations = "destinations"
+	// SinkFlows is the sink of all requests of flows in the configuration. Each request names its sink.
+	SinkFlows = "flows"
 )
 
 // The catalogue lists every kind of effect, in the order of execution. Ledger keys contain the name of a kind, so never
@@ -56,6 +59,10 @@ var (
 	CloseReview        = register[activities.Task]("close-review", SinkDatabase, "")
 	RejectReview       = register[activities.Task]("reject-review", SinkDatabase, "")
 	RelayEvent         = register[activities.Delivery]("relay", SinkDestinations, "")
+	FlowRequest        = register[flow.Call](flow.RequestKind, SinkFlows, "undo-flow-request")
+	UndoFlowRequest    = register[flow.Call]("undo-flow-request", SinkFlows, "")
+	FlowTask           = register[flow.Call]("flow-task", SinkDatabase, "cancel-flow-task")
+	CancelFlowTask     = register[flow.Call]("cancel-flow-task", SinkDatabase, "")
 )
 
 // Kind is a kind of effect.

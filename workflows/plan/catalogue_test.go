@@ -10,7 +10,7 @@ import (
 // A kind of effect without a sink would have no timeout, and a kind with an unknown undo could not be compensated.
 func TestCatalogue_EachKind_OnceWithSinkAndUndo(t *testing.T) {
 	t.Parallel()
-	sinks := []string{plan.SinkDatabase, plan.SinkWorkspaces, plan.SinkFinance, plan.SinkMail, plan.SinkStripe, plan.SinkDestinations}
+	sinks := []string{plan.SinkDatabase, plan.SinkWorkspaces, plan.SinkFinance, plan.SinkMail, plan.SinkStripe, plan.SinkDestinations, plan.SinkFlows}
 	kinds := plan.Catalogue()
 	seen := map[string]int{}
 	for _, k := range kinds {

@@ -22,6 +22,9 @@ type Step struct {
 	// RefusalUndoesAll is set if the customer has paid for this effect: a permanent refusal then compensates
 	// everything.
 	RefusalUndoesAll bool
+	// Final is set for a step of a flow that cannot be undone. While such a step is done, a refusal compensates nothing
+	// and parks the run instead.
+	Final bool
 	// Then, if set, returns the follow-up step, which depends on the result of this step.
 	Then func(done effect.Result) *Step
 	// Compensates is the key of the effect that this undo compensates. After lists the keys of effects that must be

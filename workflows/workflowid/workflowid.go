@@ -33,3 +33,12 @@ func Bound(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
+
+// Keyed returns the part of a ledger key that identifies an object of a provider's account: [<account>:]<key>.
+func Keyed(account, key string) string {
+	object := Escape(key, "")
+	if account != "" || strings.Contains(key, ":") {
+		object = Escape(account, ":") + ":" + object
+	}
+	return Bound(object)
+}

@@ -192,7 +192,8 @@ func WithoutDestination(cfg *config.Config) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		s := cfg.Sources[name]
 		hasFlow := func(eventType string) bool { return len(s.Events) == 0 || slices.Contains(s.Events, eventType) }
-		if len(cfg.DestinationsOf(name)) == 0 && !slices.ContainsFunc(workflows.Types(s.Provider), hasFlow) {
+		if len(cfg.DestinationsOf(name)) == 0 && !cfg.HasFlow(name) &&
+			!slices.ContainsFunc(workflows.Types(s.Provider), hasFlow) {
 			names = append(names, name)
 		}
 	}

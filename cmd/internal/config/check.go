@@ -54,6 +54,7 @@ func (c *checker) check() {
 			s.check(c, key)
 		}
 	})
+	c.flowsDiffer()
 	c.sharedSecrets()
 	c.exposed()
 }

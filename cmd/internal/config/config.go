@@ -28,11 +28,13 @@ type Config struct {
 	Email   Email             `yaml:"email"`
 	// Destinations receive the events of sources, as the provider sent them, and the events of pawl.
 	Destinations map[string]Destination `yaml:"destinations"`
-	Notify       Notify                 `yaml:"notify"`
-	Plans        Plans                  `yaml:"plans"`
-	Policy       Policy                 `yaml:"policy"`
-	Effects      Effects                `yaml:"effects"`
-	Retention    Retention              `yaml:"retention"`
+	// Flows turn events into effects on your own systems.
+	Flows     map[string]Flow `yaml:"flows"`
+	Notify    Notify          `yaml:"notify"`
+	Plans     Plans           `yaml:"plans"`
+	Policy    Policy          `yaml:"policy"`
+	Effects   Effects         `yaml:"effects"`
+	Retention Retention       `yaml:"retention"`
 
 	// Warnings lists usable but doubtful settings, e.g. a secret file that others can read, or two senders with the
 	// same secret.

@@ -12,16 +12,37 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // decoder fills a configuration by walking the YAML tree, because a standard decoder stops at the first error and
 // does not keep the lines of the settings.
 type decoder struct {
 	faults Faults
-	// lines contains the line of every key in the file.
-	lines map[string]int
+	// lines contains the line of every key in the file. places contains the position of every text in the file.
+	lines  map[string]int
+	places map[string]place
 	// written contains every key with a scalar value in the file, even a zero value.
 	written map[string]bool
+}
+
+// place is a position in the file, from 1.
+type place struct{ line, column int }
+
+// placeOf returns the position of the first character of a text.
+func placeOf(n ast.Node) place {
+	at := n.GetToken().Position
+	switch n := n.(type) {
+	case *ast.LiteralNode:
+		text := n.Value.GetToken()
+		indent := len(text.Origin) - len(strings.TrimLeft(strings.TrimLeft(text.Origin, "\n"), " "))
+		return place{at.Line + 1, indent + 1}
+	case *ast.StringNode:
+		if t := n.GetToken().Type; t == token.SingleQuoteType || t == token.DoubleQuoteType {
+			return place{at.Line, at.Column + 1}
+		}
+	}
+	return place{at.Line, at.Column}
 }
 
 func (d *decoder) fault(key string, line int, problem, fix string) {
@@ -118,18 +139,18 @@ func (d *decoder) pairs(n ast.Node, key string, line int, each func(name, sub st
 	}
 	lineOf := map[string]int{}
 	for _, pair := range values {
-		token := pair.Key.GetToken()
-		sub := token.Value
+		name := pair.Key.GetToken()
+		sub := name.Value
 		if key != "" {
 			sub = key + "." + sub
 		}
-		if first, ok := lineOf[token.Value]; ok {
-			d.fault(sub, token.Position.Line, fmt.Sprintf("is already set on line %d", first), "keep one of the two")
+		if first, ok := lineOf[name.Value]; ok {
+			d.fault(sub, name.Position.Line, fmt.Sprintf("is already set on line %d", first), "keep one of the two")
 			continue
 		}
-		lineOf[token.Value] = token.Position.Line
-		d.lines[sub] = token.Position.Line
-		each(token.Value, sub, pair.Value)
+		lineOf[name.Value] = name.Position.Line
+		d.lines[sub] = name.Position.Line
+		each(name.Value, sub, pair.Value)
 	}
 }
 
@@ -139,7 +160,7 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, key string, line int) {
 		d.fault(key, line, "is not a single value", "write one value after the colon")
 		return
 	}
-	d.written[key] = true
+	d.written[key], d.places[key] = true, placeOf(n)
 	if problem, fix, err := parse(v, text); err != nil {
 		d.fault(key, line, problem, fix)
 	}

@@ -12,6 +12,8 @@ type Fault struct {
 	Key string `json:"key"`
 	// Line is the line of the setting, or 0 if the file does not set it.
 	Line int `json:"line,omitempty"`
+	// Column is the position in the line, from 1, for a fault in an expression, and 0 for any other fault.
+	Column int `json:"column,omitempty"`
 	// Problem describes the fault, and Fix the correction. Neither contains a secret.
 	Problem string `json:"problem"`
 	Fix     string `json:"fix"`
@@ -22,6 +24,8 @@ type Fault struct {
 func (f Fault) String() string {
 	where := f.Key
 	switch {
+	case f.Column > 0:
+		where = fmt.Sprintf("%s (line %d, column %d)", f.Key, f.Line, f.Column)
 	case f.Key != "" && f.Line > 0:
 		where = fmt.Sprintf("%s (line %d)", f.Key, f.Line)
 	case f.Line > 0:

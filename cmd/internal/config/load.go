@@ -52,7 +52,8 @@ func (c checker) parse(content []byte) (*Config, error) {
 	if len(file.Docs) > 1 {
 		return nil, Faults{{Problem: "the file contains several YAML documents", Fix: "keep one"}}
 	}
-	c.cfg, c.decoder = new(Config), &decoder{lines: map[string]int{}, written: map[string]bool{}}
+	c.cfg, c.decoder = new(Config), &decoder{lines: map[string]int{}, written: map[string]bool{},
+		places: map[string]place{}}
 	if len(file.Docs) == 1 && len(bytes.TrimSpace(content)) > 0 {
 		c.decode(file.Docs[0].Body, reflect.ValueOf(c.cfg).Elem(), "")
 	}

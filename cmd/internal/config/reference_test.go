@@ -71,6 +71,8 @@ func keys(t reflect.Type, at string, found map[string]bool) {
 			keys(field, name, found)
 		}
 	case scalar:
+	case t.Kind() == reflect.Pointer && strings.HasSuffix(t.Elem().PkgPath(), "activities/flow"):
+		keys(t.Elem(), at, found)
 	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Pointer:
 		keys(t.Elem().Elem(), at+".NAME", found)
 	case t.Kind() == reflect.Map:

@@ -18,8 +18,22 @@ type Sinks map[string]*Sink
 // emailSink is the sink that is reached by SMTP. The other sinks are HTTP APIs that remember idempotency keys.
 const emailSink = "email"
 
-// sinkNames lists the sinks that have effects.
+// sinkNames lists the sinks of billing. Any other sink receives the requests of flows.
 var sinkNames = []string{"workspaces", "finance", emailSink}
+
+// reservedSinks lists names that pawl uses for itself.
+var reservedSinks = []string{"database", "destinations", "flows", "notify", "stripe"}
+
+// names returns the names of all sinks.
+func (s Sinks) names() []string {
+	all := slices.Clone(sinkNames)
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if !slices.Contains(sinkNames, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
 
 // Sink configures an outside system.
 type Sink struct {
@@ -153,7 +167,7 @@ func (s *Sinks) complete() {
 
 // Targets returns all sinks, configured or not, the destinations, and the notification sinks.
 func (c *Config) Targets() (all []Target) {
-	for _, name := range sinkNames {
+	for _, name := range c.Sinks.names() {
 		all = append(all, c.Sinks[name].target(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
@@ -269,9 +283,15 @@ func (s *Sink) check(c *checker, key string) {
 			c.bad(key, problem, fix)
 			return
 		}
-		c.bad(key, "is not a known sink", "write "+strings.Join(sinkNames, ", ")+
-			", or move an endpoint for events to destinations")
-		return
+		if !c.cfg.usedByFlows(name) {
+			c.bad(key, "is not a known sink", "write "+strings.Join(sinkNames, ", ")+
+				", or move an endpoint for events to destinations; or use the sink in a flow")
+			return
+		}
+		if !sourceName.MatchString(name) || slices.Contains(reservedSinks, name) {
+			c.bad(key, "is not a valid sink name", "use lower-case letters, digits, - and _, and none of "+
+				strings.Join(reservedSinks, ", "))
+		}
 	}
 	for _, setting := range foreign {
 		for _, at := range []string{key, key + ".live", key + ".test"} {

@@ -135,6 +135,11 @@ var elsewhere = map[string]string{
 	"review":          "the branch paid-after-end",
 	"close-review":    "the branch paid-after-end",
 	"reject-review":   "TestJudged_ReviewAnswered",
+	// The steps of flows in the configuration. Their sinks are not the sandbox's.
+	"flow-request":      "TestConfiguredFlow_EveryBranch",
+	"undo-flow-request": "TestConfiguredFlow_EveryBranch: the branch flow-refused",
+	"flow-task":         "TestConfiguredFlow_EveryBranch",
+	"cancel-flow-task":  "TestConfiguredFlow_EveryBranch: the branch flow-refused",
 	// The e-mails of scheduled actions.
 	"access-ending-notice": "TestAccountDue_Grace_Told",
 	"dunning-notice":       "TestAccountDue_Dunning_Parks_AndGoesOn",

@@ -46,6 +46,7 @@ func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store
 		Verbs: operator.Verbs, DB: pool, Audit: audit.New(pool, log), Temporal: temporal,
 		TaskQueue: cfg.Temporal.TaskQueue,
 		Unstick:   decide.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: Relays(cfg),
+		FlowOf: cfg.FlowOf,
 		Policy: BillingPolicy(cfg), FourEyes: cfg.Policy.FourEyes, Insert: receipts.Insert,
 	}, nil
 }

@@ -2,15 +2,19 @@ package process
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/activities/step"
 	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/source"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/flowversion"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/workflows"
@@ -28,6 +32,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.
 	destinations := &activities.Destinations{
 		Effects: effects, Receipts: n.Receipts, Client: n.tracing.Client(httpcall.NewClient()), Now: time.Now,
 		ByName: map[string]activities.Destination{}, BySource: Relays(c),
+		Flows: flowsOf(n, effects, sinks),
 	}
 	for _, d := range n.gates.destinations(c) {
 		destinations.ByName[d.Name] = d
@@ -50,6 +55,16 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.
 		},
 		Destinations: destinations,
 	}, nil
+}
+
+// flowsOf returns the planner of the flows in the configuration, which also executes their steps.
+func flowsOf(n *Node, effects *effect.Runner, all sinks) *step.Flows {
+	f := &step.Flows{Effects: effects, Receipts: n.Receipts, Versions: flowversion.New(n.Pool), Sinks: all.http,
+		Settings: all.settings}
+	for _, name := range slices.Sorted(maps.Keys(n.Config.Flows)) {
+		f.Active = append(f.Active, n.Config.Flows[name].Compiled)
+	}
+	return f
 }
 
 // forRuns creates the receivers of activities that manage runs and jobs and have no effects.

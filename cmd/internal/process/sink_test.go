@@ -18,7 +18,8 @@ import (
 // e-mail could be interrupted after its point of no return and become uncertain.
 func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 	t.Parallel()
-	c := &config.Config{Destinations: map[string]config.Destination{"crm": {}}, Sinks: config.Sinks{"workspaces": {}, "finance": {}, "email": {}}}
+	c := &config.Config{Destinations: map[string]config.Destination{"crm": {}}, Sinks: config.Sinks{"workspaces": {}, "finance": {}, "email": {}, "stock": {}}}
+	c.Sinks["stock"].URL, c.Sinks["stock"].Timeout = "http://s.test", 34*time.Second
 	c.Sinks["workspaces"].URL, c.Sinks["finance"].URL, c.Sinks["email"].Address = "http://w.test", "http://f.test", "m.test:25"
 	c.Sinks["workspaces"].Timeout, c.Sinks["finance"].Timeout, c.Sinks["email"].Timeout = 31*time.Second, 32*time.Second, 33*time.Second
 	want := map[string]time.Duration{
@@ -33,6 +34,11 @@ func TestSinks_EachKindOfTheCatalogue_HasGateAndTime(t *testing.T) {
 		case plan.SinkDestinations: // each destination has its own gate and settings
 			if got := n.gates.destinations(c)[0].Policy.Gate; got == nil || got.Sink() != "destinations:crm" {
 				t.Errorf("%s goes through %v", kind.Name, got)
+			}
+			continue
+		case plan.SinkFlows: // each request names its sink, which has its own gate and settings
+			if n.gates["stock"] == nil || of.settings["stock"].Timeout != 34*time.Second {
+				t.Errorf("%s goes through %v with %+v", kind.Name, n.gates["stock"], of.settings["stock"])
 			}
 			continue
 		}

@@ -45,8 +45,11 @@ func Source(cfg *config.Config, providers map[string]webhook.Provider, name stri
 		Name: name, Provider: provider, Verifier: verifier, Mode: s.Mode,
 		BodyLimit:   int64(s.BodyLimit),
 		Correlation: correlation(s.Correlation),
-		Written:     func(eventType string) bool { return workflows.Written(s.Provider, eventType) },
-		Wanted:      wanted(s, relays), Relays: relays, Accounts: s.Accounts.Routed, PublicURL: s.URL,
+		Written: func(eventType string) bool {
+			return workflows.Written(s.Provider, eventType) || cfg.FlowOf(name, eventType) != ""
+		},
+		Wanted: wanted(s, relays, func(eventType string) bool { return cfg.FlowOf(name, eventType) != "" }),
+		Relays: relays, Accounts: s.Accounts.Routed, PublicURL: s.URL,
 	}
 	for _, network := range s.AllowFrom {
 		source.AllowFrom = append(source.AllowFrom, network.Prefix)
@@ -69,9 +72,9 @@ func correlation(place string) ingress.Correlation {
 }
 
 // wanted returns a function that reports whether a source runs an event type. Without an allow-list, the source runs
-// all types. With an allow-list, it runs the types on the list that have a flow. If the source relays, it also runs the
-// other types on the list.
-func wanted(s config.Source, relays bool) func(string) bool {
+// all types. With an allow-list, it runs the types on the list that have a flow of pawl or of the configuration. If the
+// source relays, it also runs the other types on the list.
+func wanted(s config.Source, relays bool, handled func(string) bool) func(string) bool {
 	return func(eventType string) bool {
 		snapshot := eventType
 		if s.Provider == "stripe" { // the list may contain the type of a thin event, or the type of its snapshot event
@@ -80,7 +83,7 @@ func wanted(s config.Source, relays bool) func(string) bool {
 		if len(s.Events) > 0 && !slices.Contains(s.Events, eventType) && !slices.Contains(s.Events, snapshot) {
 			return false
 		}
-		return relays || workflows.Written(s.Provider, eventType)
+		return relays || workflows.Written(s.Provider, eventType) || handled(eventType)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestWanted(t *testing.T) {
 		{"relayed, on the list", config.Source{Provider: "github", Events: []string{"push"}}, true, "push", true},
 		{"written, not on the list", config.Source{Provider: "stripe", Events: []string{"invoice.payment_succeeded"}}, false, "invoice.paid", false},
 	} {
-		if got := wanted(c.source, c.relayed)(c.event); got != c.want {
+		if got := wanted(c.source, c.relayed, func(string) bool { return false })(c.event); got != c.want {
 			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
 		}
 	}

@@ -103,7 +103,8 @@ func Watched(cfg *config.Config, providers map[string]webhook.Provider, pool *pg
 func EndpointWatch(cfg *config.Config, name string, api *stripe.Client) *sources.EndpointWatch {
 	source := cfg.Sources[name]
 	w := &sources.EndpointWatch{API: api, Source: name, URL: source.URL, Mode: string(source.Mode),
-		Thin: source.Thin(), Wanted: wanted(source, len(cfg.DestinationsOf(name)) > 0)}
+		Thin: source.Thin(), Wanted: wanted(source, len(cfg.DestinationsOf(name)) > 0,
+			func(string) bool { return false })}
 	for _, t := range workflows.Types(source.Provider) {
 		if sent := stripe.SentAs(t, w.Thin); sent != "" && w.Wanted(t) {
 			w.Types = append(w.Types, sent)

@@ -195,7 +195,7 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 		return nil, nil, nil, err
 	}
 	all = append(forRuns, of.Billing, of.Objects, of.Workspaces, of.Finance, of.Mail, of.Destinations,
-		&activities.Tasks{Effects: effects})
+		of.Destinations.Flows, &activities.Tasks{Effects: effects})
 	if err := workflows.CheckReceivers(all); err != nil {
 		book.Close()
 		return nil, nil, nil, err

@@ -42,6 +42,8 @@ type Operator struct {
 	Outlook func(context.Context) (outlook workflows.Outlook, done func(), err error)
 	// Relays lists the destinations of each source that relays its events.
 	Relays map[string][]string
+	// FlowOf returns the name of the flow in the configuration that handles a type of a source, or "". It may be nil.
+	FlowOf func(source, eventType string) string
 	// Places lists the targets that can be paused, by kind: [Sink] and [Source].
 	Places map[string][]string
 	// Policy is the configured billing policy.

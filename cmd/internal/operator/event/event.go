@@ -156,6 +156,8 @@ func act(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decid
 		return "its run, which has a failing workflow task, is ended, and the event will run again; effects that are done or skipped are not repeated", res, nil
 	case after.WorkflowID != "":
 		return "it will run again; effects that are done or skipped are not repeated, and failed effects are retried", res, nil
+	case configured(d.Operator, r) != "":
+		return "it is received and will be run by flow " + configured(d.Operator, r), res, nil
 	case decide.InputOf(r).OnlyRelays() && len(relays) == 0:
 		return fmt.Sprintf("it is received and will be run; no flow handles %s, and source %s has no destination: it will park", r.Type, r.Source), res, nil
 	case decide.InputOf(r).OnlyRelays():

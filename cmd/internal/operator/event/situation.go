@@ -95,7 +95,7 @@ func waitsForPerson(r timeline.Receipt) bool {
 // effect.
 func goesNowhere(o *decide.Operator, r *timeline.Receipt) string {
 	in := decide.InputOf(r)
-	if !in.OnlyRelays() || len(o.Relays[r.Source]) > 0 {
+	if !in.OnlyRelays() || len(o.Relays[r.Source]) > 0 || configured(o, r) != "" {
 		return ""
 	}
 	why := fmt.Sprintf("no flow handles %s %s, and source %s has no destination", r.Provider, r.Type, r.Source)
@@ -106,6 +106,14 @@ func goesNowhere(o *decide.Operator, r *timeline.Receipt) string {
 		}
 	}
 	return why
+}
+
+// configured returns the name of the flow in the configuration that handles the event, or "".
+func configured(o *decide.Operator, r *timeline.Receipt) string {
+	if o.FlowOf == nil {
+		return ""
+	}
+	return o.FlowOf(r.Source, r.Type)
 }
 
 // timeText formats a time as in the audit trail.

@@ -1,0 +1,31 @@
+package flow
+
+// RequestKind is the kind of the requests of flows: the first part of their ledger keys.
+const RequestKind = "flow-request"
+
+// Run is the plan of a flow for one event. Histories contain it, so it holds no payload.
+type Run struct {
+	Name string
+	// Hash identifies the version of the flow.
+	Hash  string
+	Steps []Planned
+}
+
+// Call is a step of a flow, or its undo, in a run. Histories contain it, so it holds no payload and no output.
+type Call struct {
+	Flow, Hash, Step string
+	// Sink is "" for a task.
+	Sink string `json:",omitempty"`
+	// Request is the hash of the request if it depends on the event alone.
+	Request string `json:",omitempty"`
+	// Before holds the ledger keys of the steps before this one, by name. The request may contain their outputs.
+	Before map[string]string `json:",omitempty"`
+	// Object identifies the task of the step within its mode. It is "" for a request.
+	Object string `json:",omitempty"`
+}
+
+// Undo returns the call of the undo. Its request depends on the output of the step, so it is not planned.
+func (c Call) Undo() Call {
+	c.Request = ""
+	return c
+}

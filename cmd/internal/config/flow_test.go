@@ -1,0 +1,79 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+)
+
+const withFlow = `
+database: env:DSN
+sources:
+  stripe: {provider: stripe, mode: live, secrets: [{value: env:STRIPE}]}
+  code: {provider: github, mode: live, secrets: [{value: env:STRIPE}]}
+sinks:
+  stock: {url: "https://stock.example.com"}
+flows:
+  ship:
+    on: {source: code, types: [push]}
+    steps:
+      reserve:
+        http: {sink: stock, path: /reservations}
+        key: "string(event.id)"
+        body: |
+          {"order": event.id,
+           "n": 1}
+`
+
+func TestLoad_Flow(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, withFlow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := cfg.Flows["ship"]
+	if f.Compiled == nil || cfg.FlowOf("code", "push") != "ship" || cfg.FlowOf("code", "star") != "" || !cfg.HasFlow("code") || cfg.HasFlow("stripe") {
+		t.Errorf("flow %+v, of push %q", f, cfg.FlowOf("code", "push"))
+	}
+	if modes := cfg.Sinks["stock"].Modes(); len(modes) != 2 {
+		t.Errorf("the sink %+v", modes)
+	}
+	var names []string
+	for _, target := range cfg.Targets() {
+		names = append(names, target.Name)
+	}
+	if got := strings.Join(names, " "); !strings.HasPrefix(got, "workspaces finance email stock") {
+		t.Errorf("targets %s", got)
+	}
+}
+
+// Every fault names its key. The fault of an expression has its line and column in the file.
+func TestLoad_Flow_Faults(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ old, text, key, problem string }{
+		"quoted expression":  {`"string(event.id)"`, `"string(evnt.id)"`, "flows.ship.steps.reserve.key", "column 22): undeclared reference to 'evnt'"},
+		"plain expression":   {`"string(event.id)"`, `string(evnt.id)`, "flows.ship.steps.reserve.key", "column 21): undeclared reference to 'evnt'"},
+		"block expression":   {`"n": 1}`, `"n": numb}`, "flows.ship.steps.reserve.body", "column 17): undeclared reference to 'numb'"},
+		"unknown sink":       {"sink: stock", "sink: stok", "flows.ship.steps.reserve.http.sink", `"stok" is not an HTTP sink with a URL`},
+		"unused sink":        {"sink: stock", "sink: stok", "sinks.stock", "is not a known sink"},
+		"e-mail":             {"sink: stock", "sink: email", "flows.ship.steps.reserve.http.sink", "is not an HTTP sink"},
+		"unknown source":     {"source: code", "source: cod", "flows.ship.on.source", `"cod" is not a source`},
+		"unknown provider":   {"source: code", "provider: slack", "flows.ship.on.provider", "no source has the provider"},
+		"billing":            {"source: code", "provider: stripe", "flows.ship.on", "which run pawl's billing flows"},
+		"unsupported key":    {"        key:", "        for_each: event.items\n        key:", "flows.ship.steps.reserve.for_each", "is not a known key"},
+		"unsupported order":  {"    steps:", "    order_by: object\n    steps:", "flows.ship.order_by", "is not a known key"},
+		"unsupported source": {"{source: code, types: [push]}", "{published: access.changed}", "flows.ship.on.published", "is not a known key"},
+		"unsupported flow":   {"    on:", "    workflow: OrderPaid\n    on:", "flows.ship.workflow", "is not a known key"},
+		"two flows":          {"flows:", "flows:\n  all:\n    on: {provider: github}\n    steps: {a: {task: {title: x}, key: event.id}}", "flows.ship.on", "selects events that flow all also selects"},
+		"reserved sink":      {"stock", "stripe", "sinks.stripe", "is not a valid sink name"},
+		"ignored type":       {"code: {provider: github,", "code: {provider: github, events: [star],", "flows.ship.on.types[0]", `sources.code.events does not contain "push"`},
+		"negative due":       {`http: {sink: stock, path: /reservations}`, `task: {title: x, due: -1h}`, "flows.ship.steps.reserve.task.due", "negative"},
+	} {
+		if !strings.Contains(withFlow, tt.old) {
+			t.Fatalf("%s: the text has no %q", name, tt.old)
+		}
+		_, err := load(t, strings.ReplaceAll(withFlow, tt.old, tt.text))
+		if err == nil || !strings.Contains(err.Error(), tt.key+" (line ") || !strings.Contains(err.Error(), tt.problem) {
+			t.Errorf("%s: %v, want %s: %s", name, err, tt.key, tt.problem)
+		}
+	}
+}

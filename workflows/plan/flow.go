@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"strings"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
+	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/workflows/workflowid"
+)
+
+// FlowCall is the input of a step of a flow.
+type FlowCall = flow.Call
+
+// Configured returns the steps of a flow of the configuration for an event. A ledger key has the form
+// <kind>:<provider>:<mode>:<flow>:<step>:[<account>:]<key>.
+//
+// If a sink refuses a request, the run undoes the completed steps. A step without an undo cannot be undone: see
+// [Step.Final].
+func Configured(f flow.Run, of event.Ref) (steps []*Step) {
+	keys := map[string]string{}
+	for _, s := range f.Steps {
+		object := strings.Join([]string{of.Provider, of.Mode, f.Name, s.Name, workflowid.Keyed(of.Account, s.Key)}, ":")
+		input := flow.Call{Flow: f.Name, Hash: f.Hash, Step: s.Name, Sink: s.Sink, Request: s.Hash}
+		do, undo := FlowRequest, UndoFlowRequest
+		if s.Sink == "" {
+			do, undo, input.Object = FlowTask, CancelFlowTask, object
+		}
+		var after []string
+		for _, name := range s.After {
+			if input.Before == nil {
+				input.Before = map[string]string{}
+			}
+			input.Before[name] = keys[name]
+			after = append(after, keys[name])
+		}
+		step := do.Step(object, input).comesAfter(after...)
+		keys[s.Name] = step.Key
+		if s.Sink != "" {
+			step.Sink = s.Sink
+		}
+		step.RefusalUndoesAll, step.Final = true, !s.Undo
+		if s.Undo {
+			step.Undo = func(effect.Result) *Step {
+				back := undo.Step(object, input.Undo())
+				back.Sink = step.Sink
+				return back
+			}
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
