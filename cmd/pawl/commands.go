@@ -22,6 +22,7 @@ func commands(a *command.App) []*cobra.Command {
 		ingressCommand(a),
 		workerCommand(a), consoleCommand(a), temporalUICommand(a),
 		command.Group("config", "The configuration", configCheck(a)),
+		flowsCommand(a),
 		migrateCommand(a),
 		healthcheckCommand(a),
 		doctorCommand(a),

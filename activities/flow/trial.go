@@ -1,0 +1,93 @@
+package flow
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Trial is the result of [Flow.Try].
+type Trial struct {
+	// Wanted is false if the condition of the flow is false.
+	Wanted  bool        `json:"wanted"`
+	Account string      `json:"account,omitempty"`
+	Steps   []TrialStep `json:"steps"`
+}
+
+// TrialStep is a step that the event causes.
+type TrialStep struct {
+	Name  string   `json:"name"`
+	After []string `json:"after,omitempty"`
+	// Key is the key of the step. The ledger key contains more.
+	Key     string        `json:"key"`
+	Request *TrialRequest `json:"request,omitempty"`
+	Undo    *TrialRequest `json:"undo,omitempty"`
+	Task    *TrialTask    `json:"task,omitempty"`
+}
+
+// TrialRequest is a request that a step would send. It contains $STEP.NAME in place of each output of a step. Problem
+// is the reason why the request cannot be built without the answer of a sink, or "".
+type TrialRequest struct {
+	Sink    string          `json:"sink"`
+	Method  string          `json:"method"`
+	Path    string          `json:"path,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"`
+	Problem string          `json:"problem,omitempty"`
+}
+
+// TrialTask is a task that a step would open.
+type TrialTask struct {
+	Title string `json:"title"`
+	// Due is the time from the receipt of the event to the deadline.
+	Due time.Duration `json:"due,omitempty"`
+}
+
+// Try evaluates the flow for an event as a run would, without sending anything. The error is an [*Error] if a run of
+// the event would park before its first step.
+func (f *Flow) Try(e *Event) (Trial, error) {
+	p, err := f.Plan(e)
+	t := Trial{Wanted: p.Wanted, Account: p.Account, Steps: []TrialStep{}}
+	if err != nil {
+		return t, err
+	}
+	outputs := map[string]Output{}
+	for _, planned := range p.Steps {
+		s := f.find(planned.Name)
+		step := TrialStep{Name: s.name, After: planned.After, Key: planned.Key}
+		outputs[s.name] = s.placeholders()
+		if s.request == nil {
+			opened, err := f.Task(e, s.name)
+			if err != nil {
+				return t, err
+			}
+			step.Task = &TrialTask{opened.Title, s.Task.Due}
+		} else {
+			r, err := f.Request(e, s.name, outputs)
+			step.Request = trialOf(r, err, s.request)
+		}
+		if s.undo != nil {
+			r, err := f.Undo(e, s.name, outputs, outputs[s.name])
+			step.Undo = trialOf(r, err, s.undo)
+		}
+		t.Steps = append(t.Steps, step)
+	}
+	return t, nil
+}
+
+// placeholders returns an output with $STEP.NAME for each value.
+func (s *step) placeholders() Output {
+	o := Output{Values: map[string]any{}}
+	for _, name := range slices.Sorted(maps.Keys(s.output)) {
+		o.Values[name] = "$" + s.name + "." + name
+	}
+	return o
+}
+
+func trialOf(r Request, err error, of *request) *TrialRequest {
+	t := &TrialRequest{Sink: of.Sink, Method: of.Method, Path: r.Path, Body: r.Body}
+	if err != nil {
+		t.Path, t.Body, t.Problem = of.Path, nil, err.Error()
+	}
+	return t
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/workflows/plan"
+)
+
+func flowsCommand(a *command.App) *cobra.Command {
+	return command.Group("flows", "The flows of the configuration", flowsList(a), flowsTest(a))
+}
+
+// listedFlow is a row of `pawl flows list`.
+type listedFlow struct {
+	Name  string   `json:"name"`
+	On    string   `json:"on"`
+	Types []string `json:"types"`
+	Steps []string `json:"steps"`
+	Sinks []string `json:"sinks"`
+	Hash  string   `json:"hash"`
+}
+
+func flowsList(a *command.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the flows of the configuration, with their events and sinks",
+		Args: command.NoArgument,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := a.LoadToAsk()
+			if err != nil {
+				return err
+			}
+			list := []listedFlow{}
+			for _, name := range slices.Sorted(maps.Keys(cfg.Flows)) {
+				f := cfg.Flows[name]
+				on := "provider " + f.On.Provider
+				if f.On.Source != "" {
+					on = "source " + f.On.Source
+				}
+				list = append(list, listedFlow{name, on, append([]string{}, f.On.Types...),
+					slices.Sorted(maps.Keys(f.Steps)), slices.Sorted(maps.Keys(f.Sinks())), f.Compiled.Hash})
+			}
+			return command.Emit(a, list, writeFlows)
+		},
+	}
+}
+
+func writeFlows(a *command.App, list []listedFlow) {
+	if len(list) == 0 {
+		fmt.Fprintln(a.Out, "the configuration has no flows")
+	}
+	for _, f := range list {
+		fmt.Fprintf(a.Out, "%s\n  events  %s: %s\n  steps   %s\n  sinks   %s\n", f.Name, f.On,
+			cmp.Or(strings.Join(f.Types, ", "), "all types"), strings.Join(f.Steps, ", "),
+			cmp.Or(strings.Join(f.Sinks, ", "), "none"))
+	}
+}
+
+// testedFlow is the output of `pawl flows test --json`.
+type testedFlow struct {
+	Flow string `json:"flow"`
+	flow.Trial
+	// Keys and UndoKeys hold the ledger keys, by step.
+	Keys     map[string]string `json:"ledger_keys"`
+	UndoKeys map[string]string `json:"undo_ledger_keys"`
+}
+
+func flowsTest(a *command.App) *cobra.Command {
+	var file, eventType, mode, account string
+	cmd := &cobra.Command{
+		Use:   "test NAME --event FILE",
+		Short: "Print the keys, requests, order and undo of a flow for an event, and send nothing",
+		Args:  cobra.ExactArgs(1),
+		Long: `Print the plan of a flow for an event: its steps in order, the keys, the requests, the undo
+and the tasks. The command sends nothing and needs no database. FILE ("-" for standard input) is the body of the event.
+Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a run of the event would park.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if file == "" {
+				return command.Usagef("--event FILE is missing")
+			}
+			cfg, err := a.LoadToAsk()
+			if err != nil {
+				return err
+			}
+			of, known := cfg.Flows[args[0]]
+			if !known {
+				return command.Usagef("there is no flow %q: the flows are %s", args[0],
+					cmp.Or(strings.Join(slices.Sorted(maps.Keys(cfg.Flows)), ", "), "none"))
+			}
+			payload, err := readFile(a, file)
+			if err != nil {
+				return command.Usagef("%s: %w", file, err)
+			}
+			source, provider := sourceOf(cfg, of)
+			if eventType == "" && len(of.On.Types) > 0 {
+				eventType = of.On.Types[0]
+			}
+			meta := flow.Meta{ID: "test", Type: eventType, Provider: provider, Source: source, Account: account,
+				Mode: mode}
+			e, err := flow.NewEvent(meta, payload, time.Now())
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			tried, err := of.Compiled.Try(e)
+			if err != nil {
+				return fmt.Errorf("a run of this event would park: %w", err)
+			}
+			result := testedFlow{Flow: args[0], Trial: tried, Keys: map[string]string{}, UndoKeys: map[string]string{}}
+			result.keys(of.Compiled, e, event.Ref{Provider: provider, Mode: mode, Account: account})
+			return command.Emit(a, result, writeTested)
+		},
+	}
+	cmd.Flags().StringVar(&file, "event", "", "the body of the event, a JSON `file`")
+	cmd.Flags().StringVar(&eventType, "type", "", "the `type` of the event (default the first type of the flow)")
+	cmd.Flags().StringVar(&mode, "mode", "live", "the `mode` of the event: live or test")
+	cmd.Flags().StringVar(&account, "account", "", "the provider's `account` of the event, if it has one")
+	return cmd
+}
+
+// sourceOf returns a source with the events of a flow, and its provider.
+func sourceOf(cfg *config.Config, f config.Flow) (source, provider string) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
+		if s := cfg.Sources[name]; f.On.Source == name || f.On.Source == "" && f.On.Provider == s.Provider {
+			return name, s.Provider
+		}
+	}
+	return f.On.Source, f.On.Provider
+}
+
+// keys adds the ledger keys.
+func (t *testedFlow) keys(f *flow.Flow, e *flow.Event, of event.Ref) {
+	p, err := f.Plan(e)
+	if err != nil { // [flow.Flow.Try] has planned the same event
+		return
+	}
+	for i, s := range plan.Configured(flow.Run{Name: f.Name, Hash: f.Hash, Steps: p.Steps}, of) {
+		name := p.Steps[i].Name
+		if t.Keys[name] = s.Key; s.Undo != nil {
+			t.UndoKeys[name] = s.Undo(effect.Result{}).Key
+		}
+	}
+}
+
+func writeTested(a *command.App, t testedFlow) {
+	if !t.Wanted {
+		fmt.Fprintf(a.Out, "flow %s does nothing: its condition is false for this event\n", t.Flow)
+		return
+	}
+	fmt.Fprintf(a.Out, "flow %s: %s", t.Flow, output.Plural(len(t.Steps), "step"))
+	if t.Account != "" {
+		fmt.Fprintf(a.Out, ", account %s", output.Clean(t.Account))
+	}
+	fmt.Fprintln(a.Out)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(a.Out, "  %-8s %s\n", name, output.Clean(fmt.Sprintf(format, args...)))
+	}
+	for _, s := range t.Steps {
+		fmt.Fprintf(a.Out, "\n%s\n", s.Name)
+		if len(s.After) > 0 {
+			line("after", "%s", strings.Join(s.After, ", "))
+		}
+		line("key", "%s", t.Keys[s.Name])
+		if s.Request != nil {
+			writeTrial(line, "request", s.Request)
+		}
+		if s.Task != nil {
+			line("task", "%s", s.Task.Title)
+			if s.Task.Due > 0 {
+				line("due", "%s after the event", s.Task.Due)
+			}
+		}
+		switch {
+		case s.Undo != nil:
+			writeTrial(line, "undo", s.Undo)
+			line("", "key %s", t.UndoKeys[s.Name])
+		case s.Task != nil:
+			line("undo", "cancels the task")
+		default:
+			line("undo", "none: a later refusal parks the run for a person")
+		}
+	}
+}
+
+func writeTrial(line func(string, string, ...any), name string, r *flow.TrialRequest) {
+	line(name, "%s %s (sink %s)", r.Method, r.Path, r.Sink)
+	if r.Body != nil {
+		line("", "%s", r.Body)
+	}
+	if r.Problem != "" {
+		line("", "depends on an answer: %s", r.Problem)
+	}
+}

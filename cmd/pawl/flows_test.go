@@ -1,0 +1,83 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
+)
+
+const paidOrder = `{"id": 5678901234567890123, "name": "#1001", "total_price": "12.50", "currency": "EUR", "note": "a gift",
+	"customer": {"id": 7}, "line_items": [{"sku": "mug", "quantity": 2}]}`
+
+// The commands of docs/flows.md, with its example: they print what a run would do, and send nothing.
+func TestFlows_ExampleOfTheDocs(t *testing.T) {
+	t.Parallel()
+	page := commandtest.Read(t, filepath.Join(repository, "docs", "flows.md"))
+	example := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(page)[1]
+	dir := t.TempDir()
+	file, order := filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "order.json")
+	commandtest.Write(t, file, example)
+	commandtest.Write(t, order, paidOrder)
+	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "SHOPIFY_SECRET": "shpss_0123456789abcdef0123456789abcdef", "STOCK_TOKEN": "t", "SHIP_TOKEN": "t"}
+	run := func(in string, args ...string) commandtest.Result {
+		t.Helper()
+		return commandtest.Run(t, program(), in, env, append(args, "--config", file)...)
+	}
+	if r := run("", "config", "check"); r.Code != 0 {
+		t.Errorf("config check: %+v", r)
+	}
+	if r := run("", "flows", "list"); r.Code != 0 || !strings.Contains(r.Out, "events  provider shopify: orders/paid") || !strings.Contains(r.Out, "sinks   ship, stock") {
+		t.Errorf("flows list: %+v", r)
+	}
+	r := run("", "flows", "test", "ship-order", "--event", order)
+	want := `flow ship-order: 3 steps, account 7
+
+reserve
+  key      flow-request:shopify:live:ship-order:reserve:5678901234567890123
+  request  POST /reservations (sink stock)
+           {"lines":[{"n":2,"sku":"mug"}],"order":5678901234567890123}
+  undo     DELETE /reservations/$reserve.id (sink stock)
+           key undo-flow-request:shopify:live:ship-order:reserve:5678901234567890123
+
+label
+  after    reserve
+  key      flow-request:shopify:live:ship-order:label:5678901234567890123
+  request  POST /labels (sink ship)
+           {"order":5678901234567890123,"reservation":"$reserve.id"}
+  undo     none: a later refusal parks the run for a person
+
+wrap
+  key      flow-task:shopify:live:ship-order:wrap:5678901234567890123
+  task     Gift wrap #1001
+  due      24h0m0s after the event
+  undo     cancels the task
+`
+	if r.Code != 0 || r.Out != want {
+		t.Errorf("flows test: exit %d, %s\n%s\nwant\n%s", r.Code, r.Err, r.Out, want)
+	}
+	r = run(strings.Replace(paidOrder, "EUR", "GBP", 1), "flows", "test", "ship-order", "--event", "-")
+	if r.Code != 0 || !strings.Contains(r.Out, "does nothing: its condition is false") {
+		t.Errorf("another currency: %+v", r)
+	}
+	r = run(strings.Replace(paidOrder, `"sku"`, `"code"`, 1), "flows", "test", "ship-order", "--event", "-")
+	if r.Code != 1 || !strings.Contains(r.Err, "would park: flow ship-order, steps.reserve.body: l.sku is missing") {
+		t.Errorf("a missing field: %+v", r)
+	}
+	if r := run("{", "flows", "test", "ship-order", "--event", "-"); r.Code != 1 || !strings.Contains(r.Err, "not JSON") {
+		t.Errorf("no JSON: %+v", r)
+	}
+	if r := run("{}", "flows", "test", "ship", "--event", "-"); r.Code != 2 || !strings.Contains(r.Err, "the flows are ship-order") {
+		t.Errorf("an unknown flow: %+v", r)
+	}
+	type step struct{ Name, Key string }
+	got := commandtest.Decode[struct {
+		Steps []step            `json:"steps"`
+		Keys  map[string]string `json:"ledger_keys"`
+	}](t, run("", "flows", "test", "ship-order", "--event", order, "--mode", "test", "--account", "a.myshopify.com", "--json"))
+	if len(got.Steps) != 3 || got.Keys["label"] != "flow-request:shopify:test:ship-order:label:a.myshopify.com:5678901234567890123" {
+		t.Errorf("JSON: %+v", got)
+	}
+}
