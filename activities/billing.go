@@ -28,8 +28,8 @@ type Billing struct {
 	Effects  *effect.Runner
 	Receipts Receipts
 	Facts    *billing.Store
-	// Policy holds the rules to process facts until billing rules are active. Planning configures the effects of a
-	// change.
+	// Policy holds the rules to process facts until billing rules are active. Planning configures which effects
+	// follow from a change of the billing state.
 	Policy   fact.Policy
 	Planning Planning
 	// Sinks configures how effects are attempted, by sink.

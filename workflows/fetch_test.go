@@ -21,7 +21,7 @@ func done(t *testing.T, value any) answer {
 }
 
 // Two payments of an invoice are fetched and applied one after another. Either payment can link a refund to the
-// invoice, and the refund is booked in both orders.
+// invoice. The refund is booked whichever payment is fetched first.
 func TestFlow_TwoPaymentsFetched_RefundOfEither_Booked(t *testing.T) {
 	for _, order := range [][]string{{"pi_1", "pi_2"}, {"pi_2", "pi_1"}} {
 		t.Run(order[0], func(t *testing.T) {

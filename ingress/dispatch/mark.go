@@ -31,8 +31,8 @@ func (d *Dispatcher) noteAll(ctx context.Context) {
 	}
 }
 
-// note writes the records of markLater and letGo, even after ctx has ended. If the write of the starts fails, the sweep
-// records them. If the other write fails, the receipts become due when their lease ends.
+// note writes the records of markLater and letGo, even after ctx has ended. If note cannot record which runs
+// have started, the sweep records it later. If it cannot release the receipts, they become due when their lease ends.
 func (d *Dispatcher) note(ctx context.Context) {
 	d.noting.Lock()
 	started, left := d.toMark, d.toRelease

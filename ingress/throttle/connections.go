@@ -23,11 +23,12 @@ import (
 //  1. It closes the connection that has been idle longest: between two requests, or for a second after it was opened
 //     without the head of a request.
 //  2. If no connection is idle, it closes a stalled one: unproven, and without progress for a second. Otherwise it
-//     closes a younger unproven connection. The network with the most unproven connections loses its connection with
-//     the longest time without progress.
-//  3. Networks that have delivered an event lately are spared while all of them together have at most half of the
-//     maximum number of connections as unproven connections.
-//  4. If every connection is proven, the new connection is refused.
+//     closes a younger unproven connection. In the network with the most unproven connections, it closes the
+//     connection without progress for the longest time.
+//
+// without progress for the longest time. 3. Networks that have delivered an event lately are spared while all of them
+// together have at most half of the maximum number of connections as unproven connections. 4. If every connection is
+// proven, the new connection is refused.
 //
 // So a connection younger than a second is closed only if no idle or stalled connection is left. A distant sender sends
 // the head of its request within this second. A connection is unproven until its request is verified, so verified
@@ -61,7 +62,7 @@ const (
 	// greeting is how long a connection may send nothing before it is idle or stalled. It allows for several round
 	// trips.
 	greeting = time.Second
-	// networksRemembered is the maximum number of networks in delivered.
+	// networksRemembered is the maximum number of networks in [Connections.delivered], which have delivered an event.
 	networksRemembered = 1024
 )
 

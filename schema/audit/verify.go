@@ -15,8 +15,8 @@ import (
 // verifyPage is how many rows are read at once, so that a trail of any length needs the same memory.
 const verifyPage = 500
 
-// pageSQL reads the rows in the order of their IDs, which is the order of the chain. Each writer gets its ID after it
-// has read the row before. Writers that lost a race leave gaps between the IDs.
+// pageSQL reads the rows in the order of their IDs, which is the order of the chain. A writer reads the newest row
+// first, and then gets the ID of its own row. Writers that lost a race leave gaps between the IDs.
 const pageSQL = `
 select id, request_id, at, actor, issuer, subject, action, target, reason, before, after, arguments, prev_hash, hash
   from operator_actions where id > $1 order by id limit $2`

@@ -325,7 +325,7 @@ func (a *applying) mayName(customer string) bool {
 	return s != nil && a.folded[fold.KeyOf(s)] && customer != "" && s.Customer == customer
 }
 
-// announce sets the events of an object that are published. It keeps the events that were published before. It adds new
+// announce decides which events of an object are published. It keeps the events that were published before. It adds new
 // events only if the account and the purchase of the object are known.
 func announce(o, was fold.Object) {
 	ref := o.Reference()

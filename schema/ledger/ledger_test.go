@@ -399,7 +399,7 @@ func TestClaim_Exclusive_LaterRound_WaitsForTheOther(t *testing.T) {
 	}
 }
 
-// If a worker dies, the progress of its effect is unknown, unless the effect has set a mark before.
+// A worker dies during an effect. If the effect sets a mark before it sends and no mark is stored, nothing was sent.
 func TestClaim_LapsedUnmarked_KnownToBeUnanswered(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -158,8 +158,8 @@ select x.name, h.lease_until, h.lease_until < now() and not h.committing as laps
  cross join lateral (select lease_until, committing from effects where exclusive = x.name and exclusive <> '' and state = 'claimed' limit 1) h`
 
 // letGoSQL ends lapsed claims of exclusive names. A sink may have accepted their requests, so the effects can be
-// claimed again only with the same bytes. $2 is true if the effects can happen without a Commit. It is the same for all
-// effects with one exclusive name.
+// claimed again only with the same bytes. $2 is true if the effects can happen without a Commit. All effects with the
+// same exclusive name have the same $2.
 const letGoSQL = `
 update effects set state = 'failed', error_class = 'transient', error = '` + lapsedUndone + `',
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end

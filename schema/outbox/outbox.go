@@ -89,8 +89,8 @@ const mostPassed = 256
 // minutes.
 //
 // standBackSQL locks the row of the oldest event. If another transaction has locked this row, standBackSQL skips the
-// account. A concurrent Settle either waits for this lock and then makes the next event due, or has committed before,
-// so that the row is no longer the oldest.
+// account. A concurrent Settle that has not committed waits for this lock, and then makes the next event due. After
+// a Settle that has committed, the row is no longer the oldest.
 const standBackSQL = `
 update outbox o set next_at = now() + interval '5 minutes'
   from (select due.id

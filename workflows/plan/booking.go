@@ -14,7 +14,8 @@ import (
 // bookings returns the steps that book refunds, disputes and credit notes. Their keys contain the object, so
 // refund.created, charge.refunded and charge.refund.updated have the same key. Every plan contains these steps, because
 // any event can be the first to report the account or the purchase. If the purchase is unknown, a scheduled action
-// books the entries. If the invoice is unknown, they are booked when its account and its tax are known.
+// books the entries. If the invoice is unknown, the event that reports its account
+// and its tax books them.
 func bookings(c fold.Change) []*Step {
 	unknown := func(of fold.Ref) bool { return of.Purchase == "" || of.Purchase == of.Payment }
 	return moneySteps(c.Subject, fold.State{

@@ -83,7 +83,7 @@ func (c *call) jobOf(given map[string]string) (*decide.NewJob, error) {
 	}
 	for name := range given {
 		if !slices.Contains([]string{"pending", "reason", "count"}, name) {
-			return nil, wrong("%s: a job that you confirm has the arguments of the first person", name)
+			return nil, wrong("%s is not allowed: you confirm the job with the arguments of the person who requested it", name)
 		}
 	}
 	return jobs.Confirmed(c.ctx(), c.Operator.DB, id)

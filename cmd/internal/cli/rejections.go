@@ -36,7 +36,7 @@ has the event that the request claims to be; its signature was not verified. Bot
 records who viewed the request and why.`,
 	}
 	cmd.Flags().BoolVar(&request, "request", false,
-		"print the input of pawl verify --request; the audit trail records it")
+		"print the request in the format that pawl verify --request reads; the audit trail records this access")
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the whole request without signatures and secrets; the audit trail records it")
 	d.flags(cmd, "the reason, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("request", "reveal")

@@ -156,8 +156,8 @@ func (p *provider) person(ctx context.Context, code string, b begun) (who identi
 	}
 	// Some providers let people enter any e-mail address. Only a verified address identifies a person.
 	if verified, _ := claims["email_verified"].(bool); p.Name == "email" && !verified {
-		return who, fmt.Errorf("the identity provider does not say that the address %s is verified: it has to, "+
-			"or another claim names people (console.oidc.name_claim: preferred_username, or sub)", who.name)
+		return who, fmt.Errorf("the identity provider does not confirm that the address %s is verified: "+
+			"let it send email_verified, or set console.oidc.name_claim to preferred_username or sub", who.name)
 	}
 	list, _ := claims[p.Groups].([]any)
 	for _, group := range list {

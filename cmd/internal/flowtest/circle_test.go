@@ -310,7 +310,7 @@ func terminated(t *testing.T, r *rig) forge.Event {
 	return e
 }
 
-// stuck creates an event with a run whose workflow task fails on every worker, and pawl has noticed it.
+// stuck creates an event whose workflow task fails on every worker, and waits until pawl has noticed the failure.
 func stuck(t *testing.T, r *rig) forge.Event {
 	t.Helper()
 	e := kept("processing", "")(t, r)

@@ -92,7 +92,7 @@ func TestConnectedAccounts(t *testing.T) {
 	}
 }
 
-// The source maps connected accounts in a table. An unknown connected account opens a task that asks for its account.
+// A table of the source maps each connected account to an account of pawl. An unknown connected account opens a task that asks for its account.
 // After a person links it, its events run without a restart. A second link moves the state of the connected account
 // to another account, as the preview shows.
 func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {

@@ -92,7 +92,7 @@ func TestUndecided_StaleAnswer_AskedForAgain(t *testing.T) {
 	}
 }
 
-// pawl counts all lines of the invoice. pawl fetches an invoice once, for any number of its events.
+// The plan is taken from all lines of the invoice, including the lines that the event omits. pawl fetches an invoice once, for any number of its events.
 func TestLinesFetched_PlanOfTheLastLine(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, true, nil)

@@ -172,7 +172,7 @@ func TestMatrix_EveryFlow_EveryKind(t *testing.T) {
 	}
 }
 
-// buyer is the customer of a run.
+// buyer is the Stripe customer of one test case.
 type buyer struct {
 	*testing.T
 	seed string

@@ -303,7 +303,7 @@ func TestDecide_Refused_NothingRecorded_PreviewedAlike(t *testing.T) {
 	}
 }
 
-// No refusal contradicts itself: it contains the state of the event and the purpose of the verb.
+// Each refusal contains the state of the event and the purpose of the verb, and the two agree with the refusal.
 func TestDecide_Refused_SaysHowItStands(t *testing.T) {
 	t.Parallel()
 	db := parkedEvents(t, "evt_parked")

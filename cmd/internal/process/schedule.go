@@ -22,7 +22,8 @@ import (
 // three days.
 const gapsBack = 72 * time.Hour
 
-// endpointEvery is how often endpoints are checked. When an endpoint is disabled, no event is lost at once.
+// endpointEvery is how often endpoints are checked. This is often enough: providers
+// keep the events of a disabled endpoint for days.
 const endpointEvery = 15 * time.Minute
 
 // jitter spreads the runs of schedules that would start at the same full hour.

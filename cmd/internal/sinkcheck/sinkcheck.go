@@ -104,7 +104,7 @@ type sample struct {
 var samples = map[string]sample{
 	"workspaces": {"a workspace " + Account + " that is released",
 		func(mode string, now time.Time, number int64) activities.Request {
-			// The workspace is in the state suspended, which needs no release. The version grows with the time, so that
+			// The state released leaves no workspace behind. The version grows with the time, so that
 			// a later check is not rejected as outdated.
 			return activities.Workspace{
 				Account: Account, Mode: mode, State: "released", Features: []string{}, Quantity: number,

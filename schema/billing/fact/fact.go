@@ -207,8 +207,8 @@ type Invoice struct {
 	Number string `json:",omitempty"`
 	// How is [PaidByCharge], [PaidOutOfBand], or empty if the event does not report it.
 	How string `json:",omitempty"`
-	// Balance is the amount that the customer balance paid in addition to Due. It is negative if the invoice increased
-	// the customer balance.
+	// Balance is the amount that the customer balance paid in addition to Due. It is negative if the invoice gave the
+	// customer a credit.
 	Balance int64 `json:",omitempty"`
 	// Subscription is empty for an invoice without a subscription.
 	Subscription string `json:",omitempty"`

@@ -11,8 +11,8 @@ func (f Fact) LacksLines() bool {
 	return f.Invoice != nil && f.Invoice.Partial && f.Invoice.Status == "paid"
 }
 
-// LacksItems reports whether the fact is a subscription that grants access, without its last items. A subscription that
-// has ended or is suspended grants nothing, so its items are not needed.
+// LacksItems reports whether the fact is a subscription that grants access and has an incomplete list of items. A
+// subscription that has ended or is suspended grants nothing, so its items are not needed.
 func (f Fact) LacksItems() bool {
 	return f.Subscription != nil && f.Subscription.Partial && Granting(f.Subscription.Status)
 }

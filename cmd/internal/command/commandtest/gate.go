@@ -20,7 +20,7 @@ import (
 	"github.com/pawlhq/pawl/schema/rejection"
 )
 
-// Gate is an ingress with the configuration of the stack, in this process.
+// Gate is an ingress that runs in the test process, with the configuration of the test stack.
 type Gate struct {
 	http.Handler
 	Pool *pgxpool.Pool

@@ -31,7 +31,7 @@ type Operator struct {
 	DB    *pgxpool.Pool
 	Audit *audit.Store
 	// Remote is set in a console process. A worker then decides, previews and reads payloads for it; see
-	// [Operator.ServeConsoles]. Only the worker needs the other fields.
+	// [Operator.ServeConsoles]. Only the worker needs the fields below.
 	Remote bool
 	// Temporal receives decisions about runs, and starts the runs of jobs on TaskQueue. Reads do not need it.
 	Temporal  Temporal

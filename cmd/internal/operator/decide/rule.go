@@ -157,7 +157,8 @@ func Shown[T any](key func(T) string) func(context.Context, *Decision) (T, strin
 	return func(_ context.Context, d *Decision) (found T, _ string, err error) {
 		found, is := d.Found.(T)
 		if !is {
-			return found, "", Invalidf("%s requires the result of an earlier comparison: a %T", d.Verb, found)
+			return found, "", Invalidf("%s needs the result of a comparison: run the comparison first (got a %T)",
+				d.Verb, found)
 		}
 		return found, key(found), nil
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-// JudgesEvent reports whether a decision about an event decides about live money.
+// JudgesEvent reports whether this decision, applied to an event, affects live money.
 func (d *Decision) JudgesEvent(liveMoney, reviewed bool) bool {
 	return d.verb.judgesEvent(liveMoney, reviewed)
 }
 
-// judgesEvent reports whether the verb decides about live money if the target is an event.
+// judgesEvent reports whether the verb, applied to an event, affects live money.
 func (v *Verb) judgesEvent(liveMoney, reviewed bool) bool {
 	if v.JudgesReviews {
 		return liveMoney && reviewed

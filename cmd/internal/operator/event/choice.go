@@ -140,7 +140,7 @@ func parkedChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices 
 	return choices
 }
 
-// Effect returns the question of the rule that parked the receipt for a review, and the consequence of approving or
+// Question returns the question of the rule that parked the receipt for a review, and the consequence of approving or
 // rejecting it. ok is false if the receipt has no review, or if the verb does not answer it.
 func Question(r *timeline.Receipt, verb string) (asks, does string, ok bool) {
 	review, ok := reviewOf(r)

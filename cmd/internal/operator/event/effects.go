@@ -19,7 +19,7 @@ var EffectsOn = decide.Verb{
 	Flags: []decide.Flag{{Name: "from", Usage: "execute effects of events since this `time` (default: now)",
 		Value: func(a *decide.Args) *string { return &a.From }}},
 	Long: `Switch on the effects of a mode, live or test. Events that occurred before --from change only state. Effects that
-are withheld stay withheld: pawl effects release executes them. All processes apply the change at once.`,
+are already withheld stay withheld until you run pawl effects release. All processes apply the change at once.`,
 }
 
 // EffectsOff implements `pawl effects off`.

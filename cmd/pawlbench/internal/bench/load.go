@@ -93,8 +93,8 @@ func dial(ctx context.Context, addr, secret string) (*connection, error) {
 // errShed is the error for a 503. The delivery is not counted.
 var errShed = errors.New("answered 503")
 
-// deliver sends the request that next prepared, and reads the answer. The answer must be a 2xx, or a 401 for a forged
-// delivery. deliver returns errShed for a 503; the connection can be used afterwards.
+// deliver sends the request prepared by [connection.next], and reads the answer. The answer must be a 2xx, or a 401
+// for a forged delivery. deliver returns errShed for a 503; the connection can be used afterwards.
 func (c *connection) deliver() error {
 	if err := c.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return err
