@@ -25,10 +25,9 @@ import (
 //  2. If no connection is idle, it closes a stalled one: unproven, and without progress for a second. Otherwise it
 //     closes a younger unproven connection. In the network with the most unproven connections, it closes the
 //     connection without progress for the longest time.
-//
-// without progress for the longest time. 3. Networks that have delivered an event lately are spared while all of them
-// together have at most half of the maximum number of connections as unproven connections. 4. If every connection is
-// proven, the new connection is refused.
+//  3. Networks that have delivered an event lately are spared while all of them together have at most half of the
+//     maximum number of connections as unproven connections.
+//  4. If every connection is proven, the new connection is refused.
 //
 // So a connection younger than a second is closed only if no idle or stalled connection is left. A distant sender sends
 // the head of its request within this second. A connection is unproven until its request is verified, so verified
