@@ -254,7 +254,7 @@ func (c *compiler) references(x *expression, of string) (some bool) {
 			c.faults = append(c.faults, Fault{Path: x.path, Line: at.Line(), Column: at.Column() + 1, Problem: problem,
 				Fix: fix})
 		}
-		name, field := of, ""
+		name := of
 		parent, _ := e.Parent()
 		if e.AsIdent() == "steps" {
 			some = true
@@ -267,7 +267,8 @@ func (c *compiler) references(x *expression, of string) (some bool) {
 				continue
 			}
 		}
-		if field, _ = chosen(parent); field == "" {
+		field, _ := chosen(parent)
+		if field == "" {
 			if e.AsIdent() == "output" || parent != nil && parent.Kind() == ast.SelectKind {
 				bad("the output of a step must be followed by a name", "write the name of a value in its output")
 			}

@@ -221,6 +221,6 @@ func (e *encoder) put(s string) error {
 	if e.Len()+len(s) > e.limit {
 		return fmt.Errorf("it is larger than %d bytes", e.limit)
 	}
-	e.WriteString(s)
-	return nil
+	_, err := e.WriteString(s)
+	return err
 }
