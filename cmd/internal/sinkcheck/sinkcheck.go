@@ -73,7 +73,11 @@ func Plans(c *config.Config) (plans []Plan) {
 	for _, s := range c.Served() {
 		switch t := s.Target; {
 		case t.HTTP != nil:
-			of := samples[t.Name]
+			of, known := samples[t.Name]
+			if !known {
+				plans = append(plans, Plan{Sink: s.Name, run: flowSink(s.Name)})
+				continue
+			}
 			k := keyed{
 				name: s.Name, key: t.Key, endpoint: t.HTTP.Modes()[s.Mode].Endpoint, timeout: t.Timeout, client: client,
 				request: of.request(s.Mode, now, 0), other: of.request(s.Mode, now, 1),
@@ -90,6 +94,17 @@ func Plans(c *config.Config) (plans []Plan) {
 		}
 	}
 	return plans
+}
+
+// flowSink returns the check of a sink that only flows use. Their requests are defined in the configuration, and each of
+// them has an effect, so it sends nothing.
+func flowSink(name string) func(context.Context) []Finding {
+	return func(context.Context) []Finding {
+		return []Finding{{Sink: name, Check: "all", Result: Note,
+			Found: "pawl sends nothing: only flows use this sink, and pawl has no request for it without an effect",
+			Do: "print a request with `pawl flows test`, send it twice with the same Idempotency-Key, and check that the " +
+				"second one has no effect"}}
+	}
 }
 
 // sample is the test request for an API with idempotency keys.
