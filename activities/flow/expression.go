@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -204,10 +205,11 @@ func (x *expression) evaluate(variables map[string]any) (ref.Val, error) {
 		}
 		return v, nil
 	}
-	failed := &Error{Field: x.path, Problem: err.Error()}
+	failed := &Error{Field: x.path, Problem: withoutValues(err.Error())}
 	if key, missing := strings.CutPrefix(err.Error(), "no such key: "); missing {
 		failed.Missing = x.missing(key, variables)
-		failed.Problem = failed.Missing + " is missing; use has() or ? if it is optional"
+		failed.Problem = cmp.Or(failed.Missing, "a field with a computed name") +
+			" is missing; use has() or ? if it is optional"
 	}
 	if strings.Contains(err.Error(), "cost limit exceeded") {
 		failed.Problem = fmt.Sprintf("the evaluation exceeds the cost limit of %d", MaxCost)
@@ -215,9 +217,18 @@ func (x *expression) evaluate(variables map[string]any) (ref.Val, error) {
 	return nil, failed
 }
 
-// missing returns the path of the field with the name key that the evaluation did not find.
-func (x *expression) missing(key string, variables map[string]any) string {
-	found := key
+// withoutValues cuts a message of CEL at its first quotation mark. Behind it, messages repeat the value that they
+// complain about, which may be personal data.
+func withoutValues(message string) string {
+	if at := strings.IndexAny(message, "\"'`"); at >= 0 {
+		message = strings.TrimRight(message[:at], " :") + " (value omitted)"
+	}
+	return message
+}
+
+// missing returns the path of the field with the name key that the evaluation did not find. It returns "" if the
+// expression computes the name, because the name is then a value of the event.
+func (x *expression) missing(key string, variables map[string]any) (found string) {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(x.checked.NativeRep()), func(e ast.NavigableExpr) bool {
 		return e.Kind() == ast.SelectKind && !e.AsSelect().IsTestOnly() && e.AsSelect().FieldName() == key
 	}) {
@@ -229,6 +240,12 @@ func (x *expression) missing(key string, variables map[string]any) string {
 			return strings.Join(path, ".")
 		}
 		found = strings.Join(path, ".")
+	}
+	written := ast.MatchDescendants(ast.NavigateAST(x.checked.NativeRep()), func(e ast.NavigableExpr) bool {
+		return e.Kind() == ast.LiteralKind && e.AsLiteral().Equal(types.String(key)) == types.True
+	})
+	if found == "" && len(written) > 0 { // event["order-number"]
+		return key
 	}
 	return found
 }
