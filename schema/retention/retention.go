@@ -47,9 +47,10 @@ var kinds = []kind{
 	{"attempts", func(a Ages) time.Duration { return a.Runs }, attemptsSQL, noReceipt, true},
 	{"runs", func(a Ages) time.Duration { return a.Runs }, runsSQL, noReceipt, true},
 	{"interventions", func(a Ages) time.Duration { return a.Runs }, interventionsSQL, noReceipt, true},
-	{"published_events", func(a Ages) time.Duration { return a.PublishedEvents }, publishedSQL, "0", false},
 	{"job_items", func(a Ages) time.Duration { return a.Jobs }, jobItemsSQL, "", false},
 	{"jobs", func(a Ages) time.Duration { return a.Jobs }, jobsSQL, "", false},
+	// Last, because a run reads all changes of access, which it keeps.
+	{"published_events", func(a Ages) time.Duration { return a.PublishedEvents }, publishedSQL, "0", false},
 }
 
 var noReceipt = uuid.Nil.String()

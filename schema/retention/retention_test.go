@@ -156,6 +156,47 @@ func TestSweep_Payloads(t *testing.T) {
 	}
 }
 
+// A job that has not reached an event yet, and the release of withheld effects, need its payload.
+func TestSweep_PayloadOfAJob_AndOfWithheldEffects(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	job := func(name, state, result string) {
+		id := w.receipt(name, 300*day, "ignored", "")
+		w.exec(`insert into jobs (id, action, filter, who, why, rate, state, items) values ($1::text, 'run', '{}', 'ada', 'x', 1, $2, 1)`, "job-"+name, state)
+		w.exec(`insert into job_items (job, target, name, result) values ($1::text, $2::text, $3::text, $4)`, "job-"+name, id, name, result)
+	}
+	job("running", "running", "")
+	job("paused", "paused", "")
+	job("reached", "running", "done")
+	job("cancelled", "cancelled", "")
+	for name, released := range map[string]string{"withheld": "null", "released": "now()"} {
+		id := w.receipt(name, 300*day, "processed", "")
+		w.exec(`insert into withheld (key, kind, mode, receipt_id, withheld_at, released_at) values ($1::text, 'relay', 'live', $2, now(), `+released+`)`, "relay:"+name, id)
+	}
+	w.sweep(nil)
+	if got, want := w.list(payloads), "paused running withheld"; got != want {
+		t.Errorf("the payloads that stay: %s, want %s", got, want)
+	}
+}
+
+// A statement that fails ends only its kind: the other kinds are deleted, and the run reports the error.
+func TestSweep_AKindFails_OthersGoOn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.receipt("old", 300*day, "processed", "")
+	id := w.receipt("repeated", 300*day, "processed", "")
+	w.exec(`insert into redeliveries (receipt_id, source, received_at, body_hash) values ($1, 's', now() - interval '300 days', '\x01')`, id)
+	w.exec(`create function refuse() returns trigger language plpgsql as $$ begin raise 'refused by the test'; end $$`)
+	w.exec(`create trigger refuse before delete on receipt_bodies for each row execute function refuse()`)
+	run, err := w.trySweep(w.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "refused by the test") {
+		t.Errorf("got %v, want the error of the payloads", err)
+	}
+	if run.Complete || run.Deleted["redeliveries"] != 1 {
+		t.Errorf("the run is %+v, want one deleted redelivery and an incomplete run", run)
+	}
+}
+
 // A suspected replay without a payload uses the payload of the first event with the same bytes. That payload stays
 // until the replay needs it no longer.
 func TestSweep_SharedPayload(t *testing.T) {

@@ -24,16 +24,27 @@ const needed = `r.identity <> 'id' and not r.replayed and exists (
 const unlinked = `r.reason_code = 'account_not_mapped' and exists (
            select from tasks t where t.mode = r.mode and t.kind = 'unknown_account' and t.object = r.account collate "default" and t.state = (select 'open') offset 0)`
 
+// chosen is true if a job still has to process the event of receipt r, for example the job that runs the ignored events
+// of a connected account after a person has linked it.
+const chosen = `exists (
+           select from jobs j join job_items i on i.job = j.id
+            where j.state = any((select array['running', 'paused'])::text[]) and i.target = r.id::text collate "C" and i.result = '' offset 0)`
+
+// held is true if effects of the event of receipt r are withheld. Their release needs the payload.
+const held = `exists (select from withheld w where w.receipt_id = r.id and w.released_at is null offset 0)`
+
 // payloadsSQL keeps the payload of an event until 14 days after its last change, even if the event is older than $3.
-// Facts are stored before an event ends, so a finished event needs its payload only for a replay or a new parse.
+// Facts are stored before an event ends, so a finished event needs its payload only for a replay, a new parse, a job or
+// withheld effects. It locks the receipt as well, because a replay or a takeover at the same time changes only the
+// receipt.
 const payloadsSQL = `
 with ` + schema.Lazy + `, page as materialized (
     select receipt_id from receipt_bodies where receipt_id > $1::uuid and receipt_id < $4::uuid order by receipt_id limit $2
 ), expired as materialized (
     select b.receipt_id from page p join receipts r on r.id = p.receipt_id join receipt_bodies b on b.receipt_id = p.receipt_id
      where ` + finished + ` and r.received_at < now() - $3::interval and r.updated_at < now() - interval '14 days'
-       and not (` + needed + `) and not (` + unlinked + `)
-       for update of b skip locked
+       and not (` + needed + `) and not (` + unlinked + `) and not ` + chosen + ` and not ` + held + `
+       for no key update of r skip locked for update of b skip locked
 ), gone as (
     delete from receipt_bodies where receipt_id in (select receipt_id from expired) returning 1
 )

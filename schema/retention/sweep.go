@@ -1,10 +1,14 @@
 package retention
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawlhq/pawl/schema"
 )
@@ -39,7 +43,7 @@ type Sweep struct {
 
 // Run deletes expired rows, kind by kind, until none is left or its time is over. It continues r, which is the
 // zero value or the last progress of a run that was interrupted. It rests between two batches for as long as the last
-// one took.
+// one took. If a statement fails, Run continues with the other kinds and then returns the error.
 func (s *Sweep) Run(ctx context.Context, r Run) (Run, error) {
 	if r.StartedAt.IsZero() {
 		r.StartedAt = time.Now().UTC()
@@ -57,32 +61,51 @@ func (s *Sweep) Run(ctx context.Context, r Run) (Run, error) {
 	if err := s.wait(ctx, &r, s.Look); err != nil {
 		return r, err
 	}
+	var failed error
 	for _, k := range kinds {
 		if k.age(s.Ages) == 0 {
 			continue
 		}
-		for after := k.first; ; {
-			if err := s.yield(ctx, &r, ingress); err != nil || s.over(&r) {
-				r.EndedAt = time.Now().UTC()
-				return r, err
-			}
-			began := time.Now()
-			b, err := k.delete(ctx, s.DB, k.age(s.Ages), after, s.rows)
-			if err != nil {
-				return r, err
-			}
-			r.Deleted[k.name] += b.Deleted
-			if !b.More || b.Last == nil {
-				break
-			}
-			after = *b.Last
-			if err := s.wait(ctx, &r, time.Since(began)); err != nil {
-				return r, err
-			}
+		over, err := s.kind(ctx, &r, ingress, k)
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		if failed = cmp.Or(failed, err); over {
+			r.EndedAt = time.Now().UTC()
+			return r, failed
 		}
 	}
-	r.Complete, r.EndedAt = true, time.Now().UTC()
-	return r, nil
+	r.Complete, r.EndedAt = failed == nil, time.Now().UTC()
+	return r, failed
+}
+
+// kind deletes the expired rows of one kind. over is true if the time of the run is over. A statement that exceeds its
+// timeout is repeated with half as many rows. Any other error ends only this kind.
+func (s *Sweep) kind(ctx context.Context, r *Run, ingress *pressure, k kind) (over bool, err error) {
+	rows := s.rows
+	for after := k.first; ; {
+		if err := s.yield(ctx, r, ingress); err != nil || s.over(r) {
+			return true, err
+		}
+		began := time.Now()
+		b, err := k.delete(ctx, s.DB, k.age(s.Ages), after, rows)
+		// 57014 is query_canceled, the error of a statement timeout.
+		if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "57014" && rows > 1 {
+			rows /= 2
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		r.Deleted[k.name] += b.Deleted
+		if !b.More || b.Last == nil {
+			return false, nil
+		}
+		after = *b.Last
+		if err := s.wait(ctx, r, time.Since(began)); err != nil {
+			return true, err
+		}
+	}
 }
 
 // yield waits while deliveries are answered slowly, at most until the time of the run is over.

@@ -62,6 +62,9 @@ func (d *Doctor) database(ctx context.Context, f *findings) error {
 // nearlyFull is the time before the disk is full at which doctor warns.
 const nearlyFull = 14 * 24 * time.Hour
 
+// retentionOverdue is the age of the last run of retention, which runs every hour, at which doctor warns.
+const retentionOverdue = 6 * time.Hour
+
 // growth reports how fast the database grows, and when its disk is full. state is nil before the first run of the
 // schedule that measures it.
 func (f *findings) growth(state *retention.State, err error) {
@@ -69,6 +72,9 @@ func (f *findings) growth(state *retention.State, err error) {
 	switch {
 	case err != nil:
 		f.add(Fail, "growth", "read the log of the database server", "%s", output.FirstLine(err))
+	case state != nil && time.Since(state.MeasuredAt) > retentionOverdue:
+		f.add(Warn, "growth", "look for the schedule pawl:retention in the Temporal UI, and read the log of the workers",
+			"old rows are not deleted: the last run of retention ended at %s", output.Date(&state.MeasuredAt))
 	case state == nil || state.GrowthPerDay == nil:
 		f.add(OK, "growth", "", "known a day after the first run of the schedule retention")
 	case state.DiskFullAt != nil && time.Until(*state.DiskFullAt) < nearlyFull:

@@ -33,7 +33,8 @@ func TestConnections_RoomForOneMoreOfEachProcess(t *testing.T) {
 // A disk that is full within two weeks is a warning, with time to act.
 func TestGrowth_DiskFullSoon_Warned(t *testing.T) {
 	t.Parallel()
-	grows, soon, late := int64(3<<30), time.Now().Add(13*24*time.Hour), time.Now().Add(15*24*time.Hour)
+	now, grows := time.Now(), int64(3<<30)
+	soon, late := time.Now().Add(13*24*time.Hour), time.Now().Add(15*24*time.Hour)
 	for name, tt := range map[string]struct {
 		state *retention.State
 		err   error
@@ -41,10 +42,11 @@ func TestGrowth_DiskFullSoon_Warned(t *testing.T) {
 		found string
 	}{
 		"before the first run": {nil, nil, OK, "known a day after"},
-		"on the first day":     {&retention.State{}, nil, OK, "known a day after"},
-		"no disk is set":       {&retention.State{GrowthPerDay: &grows}, nil, OK, "3.0 GiB a day"},
-		"full soon":            {&retention.State{GrowthPerDay: &grows, DiskFullAt: &soon}, nil, Warn, "the disk is full at " + soon.Local().Format("2006-01-02")},
-		"full later":           {&retention.State{GrowthPerDay: &grows, DiskFullAt: &late}, nil, OK, "the disk is full at " + late.Local().Format("2006-01-02")},
+		"on the first day":     {&retention.State{MeasuredAt: now}, nil, OK, "known a day after"},
+		"no disk is set":       {&retention.State{MeasuredAt: now, GrowthPerDay: &grows}, nil, OK, "3.0 GiB a day"},
+		"full soon":            {&retention.State{MeasuredAt: now, GrowthPerDay: &grows, DiskFullAt: &soon}, nil, Warn, "the disk is full at " + soon.Local().Format("2006-01-02")},
+		"full later":           {&retention.State{MeasuredAt: now, GrowthPerDay: &grows, DiskFullAt: &late}, nil, OK, "the disk is full at " + late.Local().Format("2006-01-02")},
+		"no run for hours":     {&retention.State{MeasuredAt: now.Add(-7 * time.Hour)}, nil, Warn, "old rows are not deleted"},
 		"unreadable":           {nil, errors.New("no"), Fail, "no"},
 	} {
 		f := &findings{}

@@ -87,8 +87,8 @@ func (n *Node) EnsureSchedules(ctx context.Context) error {
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.OK:
 	case codes.PermissionDenied, codes.Unimplemented:
-		n.log.WarnContext(ctx, "no permission to list schedules: run pawl reconcile and pawl events backfill yourself", "error",
-			err)
+		n.log.WarnContext(ctx, "no permission to list schedules: nothing deletes old rows; run pawl reconcile "+
+			"and pawl events backfill yourself", "error", err)
 		return nil
 	default:
 		return fmt.Errorf("list schedules: %w", err)
