@@ -47,8 +47,7 @@ type flow struct {
 	settings map[string]activities.SinkSettings
 	// cancelCompensates makes a cancellation compensate the effects that are done.
 	cancelCompensates bool
-	// withholds is set if the event occurred before effects began. The effects of such an event are recorded but not
-	// executed.
+	// withholds is set if the event occurred before effects began. Its effects are then recorded but not executed.
 	withholds bool
 	// irreversible is set for a flow with effects that cannot be compensated. undoing is set during a compensation.
 	// undone is set when a compensation starts, and stays set.
@@ -63,8 +62,7 @@ type flow struct {
 	takes []string
 
 	// interrupted is set once the run has been parked. Its steps may then be outdated, so it reads them from the ledger
-	// before it decides anything. It is not set in a run that a reset created: such a run reads the ledger before it
-	// parks, like any other run.
+	// before it decides anything. It is not set in a run that a reset created.
 	interrupted bool
 	// held is set once the run has waited for a sink because the sink was down or paused.
 	held bool
@@ -126,8 +124,7 @@ func (f *flow) settle(steps ...*step) (whyUndo string, err error) {
 		if err != nil || whyUndo != "" {
 			return whyUndo, err
 		}
-		// If a park ended without a decision and without progress, the next park must wait for a decision; otherwise
-		// the run could loop forever.
+		// After a park without a decision and without progress, the next one waits for a decision, to avoid a loop.
 		f.settledInVain = d.action == "" && len(f.open(steps)) == len(open)
 		if whyUndo, err := f.follow(d, steps); err != nil || whyUndo != "" {
 			return whyUndo, err
@@ -229,13 +226,15 @@ func (f *flow) wakeWaiting(steps []*step) error {
 // open returns the unsettled steps, except the steps that wait for other steps of the run.
 func (f *flow) open(steps []*step) []*step { return slices.DeleteFunc(unsettled(steps), f.keptBack) }
 
-// toTry returns the steps to attempt now.
+// toTry returns the steps to attempt now. After a refusal, a flow of the configuration begins no step.
 func (f *flow) toTry(steps []*step) []*step {
-	return slices.DeleteFunc(f.open(steps), func(s *step) bool { return s.held })
+	refused := slices.ContainsFunc(f.steps, (*step).refused)
+	return slices.DeleteFunc(f.open(steps), func(s *step) bool {
+		return s.held || refused && s.OfFlow() && s.result.State == ""
+	})
 }
 
-// someUntried reports whether a step was never attempted. Such a step waited for another effect, which may be settled
-// now.
+// someUntried reports whether a step was never attempted. It waited for another effect, which may be settled now.
 func someUntried(steps []*step) bool {
 	return slices.ContainsFunc(steps, func(s *step) bool { return s.result.State == "" })
 }
@@ -295,9 +294,13 @@ func keysOf(steps []*step) []string {
 }
 
 // refusal returns a reason to compensate all effects if a step with RefusalUndoesAll was refused, or "". It returns ""
-// if a step is done that cannot be undone: the run then parks.
+// and the run parks if a step is done that this run cannot or must not undo, or if a delivery beside a flow failed.
 func refusal(all, steps []*step) string {
-	if slices.ContainsFunc(all, func(s *step) bool { return s.Final && s.result.MayHaveHappened() }) {
+	ofFlow := slices.ContainsFunc(all, func(s *step) bool { return s.OfFlow() })
+	if slices.ContainsFunc(all, func(s *step) bool {
+		return s.result.MayHaveHappened() && (s.Final || s.OfFlow() && s.result.By != "") ||
+			ofFlow && s.Delivers() && s.result.State == effect.Failed
+	}) {
 		return ""
 	}
 	for _, s := range unsettled(steps) {

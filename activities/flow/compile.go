@@ -154,6 +154,10 @@ func (c *compiler) step(name string, s Step) *step {
 			c.bad(at+".undo", "has no http", "write undo: {http: {sink: NAME, method: DELETE, path: /…}}")
 		} else if s.Undo != nil {
 			out.undo = c.request(at+".undo", name, *s.Undo.HTTP, s.Undo.Body, ofUndo)
+			if s.Undo.HTTP.Sink != s.HTTP.Sink {
+				c.bad(at+".undo.http.sink", "differs from the sink of the step",
+					"name the same sink: the system that did the effect undoes it")
+			}
 		}
 	}
 	return out
@@ -234,6 +238,10 @@ func (c *compiler) request(at, name string, h HTTP, body string, variables scope
 	var faults []Fault
 	r.to, faults = parseTemplate(at+".http.path", h.Path, variables)
 	c.faults = append(c.faults, faults...)
+	if slices.ContainsFunc(r.to.texts, func(text string) bool { return strings.Contains(text, "?") }) {
+		c.bad(at+".http.path", "has a query", "write the values into the path or the body: a value in a query could "+
+			"add parameters")
+	}
 	r.body = c.expression(at+".body", body, variables)
 	for _, x := range append(slices.Clone(r.to.holes), r.body) {
 		if x != nil {

@@ -65,7 +65,7 @@ type Step struct {
 	// Output holds expressions on the answer of the sink, by name. Later steps and the undo read the values.
 	Output map[string]string `yaml:"output" json:"output,omitempty"`
 	// Refusals lists the statuses with which the sink refuses the request. If it is nil, the sink's refusals apply.
-	Refusals []int `yaml:"refusals" json:"refusals,omitempty"`
+	Refusals []int `yaml:"refusals" json:"refusals"`
 	Undo     *Undo `yaml:"undo" json:"undo,omitempty"`
 }
 

@@ -15,7 +15,7 @@ type template struct {
 // parseTemplate compiles a template. A brace inside a string of an expression is not supported.
 func parseTemplate(path, source string, variables scope) (*template, []Fault) {
 	if len(source) > MaxExpression {
-		return nil, []Fault{{Path: path, Problem: "is too long", Fix: "write a shorter text"}}
+		return &template{path: path}, []Fault{{Path: path, Problem: "is too long", Fix: "write a shorter text"}}
 	}
 	t, faults := &template{path: path}, []Fault(nil)
 	at := 0

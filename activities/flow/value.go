@@ -80,7 +80,7 @@ func (a adapter) NativeToValue(v any) ref.Val {
 		return types.NewDynamicList(a, v)
 	case float64:
 		if a.exact {
-			return types.NewErr("%v is a floating-point number, which does not keep all digits of an ID", v)
+			return types.NewErr("the value is a floating-point number, which does not keep all digits of an ID")
 		}
 	}
 	return a.Adapter.NativeToValue(v)

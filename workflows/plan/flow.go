@@ -12,6 +12,12 @@ import (
 // FlowCall is the input of a step of a flow.
 type FlowCall = flow.Call
 
+// OfFlow reports whether the step belongs to a flow of the configuration.
+func (s *Step) OfFlow() bool { return s.Kind == FlowRequest.Name || s.Kind == FlowTask.Name }
+
+// Delivers reports whether the step delivers the event to a destination.
+func (s *Step) Delivers() bool { return s.Kind == RelayEvent.Name }
+
 // Configured returns the steps of a flow of the configuration for an event. A ledger key has the form
 // <kind>:<provider>:<mode>:<flow>:<step>:[<account>:]<key>.
 //

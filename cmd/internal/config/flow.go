@@ -76,7 +76,20 @@ func (f *Flow) check(c *checker, key string) {
 			case known == nil || sink == emailSink || len(known.Modes()) == 0:
 				c.bad(key+"."+place, fmt.Sprintf("%q is not an HTTP sink with a URL", sink),
 					"add it: sinks: {"+sink+": {url: \"https://…\"}}")
+			default:
+				f.checkModes(c, key+"."+place, sink, known)
 			}
+		}
+	}
+}
+
+// checkModes reports a source whose events would skip the step, because the sink is configured only for the other mode.
+func (f *Flow) checkModes(c *checker, key, sink string, known *Sink) {
+	for _, name := range c.cfg.sourcesOf(*f) {
+		mode := string(c.cfg.Sources[name].Mode)
+		if _, serves := known.Modes()[mode]; mode != "" && !serves {
+			c.bad(key, fmt.Sprintf("the sink %s does not serve the mode %s of the source %s", sink, mode, name),
+				"add sinks."+sink+"."+mode+", or write url directly under sinks."+sink+" for both modes")
 		}
 	}
 }

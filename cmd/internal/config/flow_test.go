@@ -66,6 +66,7 @@ func TestLoad_Flow_Faults(t *testing.T) {
 		"two flows":          {"flows:", "flows:\n  all:\n    on: {provider: github}\n    steps: {a: {task: {title: x}, key: event.id}}", "flows.ship.on", "selects events that flow all also selects"},
 		"reserved sink":      {"stock", "stripe", "sinks.stripe", "is not a valid sink name"},
 		"ignored type":       {"code: {provider: github,", "code: {provider: github, events: [star],", "flows.ship.on.types[0]", `sources.code.events does not contain "push"`},
+		"other mode":         {`{url: "https://stock.example.com"}`, `{test: {url: "https://stock.example.com"}}`, "flows.ship.steps.reserve.http.sink", "the sink stock does not serve the mode live of the source code"},
 		"negative due":       {`http: {sink: stock, path: /reservations}`, `task: {title: x, due: -1h}`, "flows.ship.steps.reserve.task.due", "negative"},
 	} {
 		if !strings.Contains(withFlow, tt.old) {

@@ -265,6 +265,33 @@ func TestConfiguredFlow_RefusedAfterFinalStep_Reviewed(t *testing.T) {
 	s.want(t, reserved)
 }
 
+// Two events report one order. The first one reserved the stock. A refusal in the run of the second one does not undo the
+// reservation, because it belongs to the first one: a person decides.
+func TestConfiguredFlow_RefusedAfterStepOfAnotherEvent_Reviewed(t *testing.T) {
+	t.Parallel()
+	s := newStores(t, map[string][]int{})
+	text := examples(t)[0]
+	at := strings.Index(text, "label:")
+	text = text[:at] + strings.Replace(text[at:], `key: "string(event.id)"`, `key: "meta.id"`, 1)
+	r := newRig(t, func(c *config.Config) { flowing(t, c, text, s) })
+	id := branchSeed("first")
+	_, first := r.paid("shop", "shopify", "orders/paid", id, orderPaid)
+	if result := r.result(first, ""); result.Outcome != "processed" {
+		t.Fatalf("result %+v", result)
+	}
+	s.mu.Lock()
+	s.answers["POST /labels"] = []int{422}
+	s.mu.Unlock()
+	e, second := r.paid("shop", "shopify", "orders/paid", branchSeed("second"), orderPaid)
+	r.status(e, receipt.NeedsReview)
+	r.decide(second, workflows.UpdateSkip, workflows.DecisionInput{})
+	if result := r.result(second, ""); result.Outcome != "processed" {
+		t.Errorf("result %+v", result)
+	}
+	label := strings.Replace(labelled, "label:5678901234567890123", "label:"+id, 1)
+	s.want(t, reserved, label)
+}
+
 // A missing field parks the run before any effect, with its path. A retry after the provider's mistake is understood uses
 // the corrected flow, because the run has not begun.
 func TestConfiguredFlow_MissingField_ParksBeforeEffects(t *testing.T) {

@@ -96,14 +96,14 @@ func Plans(c *config.Config) (plans []Plan) {
 	return plans
 }
 
-// flowSink returns the check of a sink that only flows use. Their requests are defined in the configuration, and each of
-// them has an effect, so it sends nothing.
+// flowSink returns the check of a sink that only flows use. Their requests are defined in the configuration, and each
+// of them has an effect, so it sends nothing.
 func flowSink(name string) func(context.Context) []Finding {
 	return func(context.Context) []Finding {
 		return []Finding{{Sink: name, Check: "all", Result: Note,
 			Found: "pawl sends nothing: only flows use this sink, and pawl has no request for it without an effect",
-			Do: "print a request with `pawl flows test`, send it twice with the same Idempotency-Key, and check that the " +
-				"second one has no effect"}}
+			Do: "print a request with `pawl flows test`, send it twice with the same Idempotency-Key, and check that " +
+				"the second one has no effect"}}
 	}
 }
 
