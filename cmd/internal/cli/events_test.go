@@ -345,7 +345,7 @@ func TestEventsBody(t *testing.T) {
 	}](t, s.Pawl(t, "events", "payload", "evt_1", "--json")); got.Revealed || got.Body.ID != "evt_1" {
 		t.Errorf("as JSON: %+v", got)
 	}
-	for id, want := range map[string]string{"evt_erased": "the payload of evt_erased is erased", "evt_xml": "cannot be masked: --reveal", "evt_none": `no event "evt_none"`} {
+	for id, want := range map[string]string{"evt_erased": "the payload of evt_erased was deleted", "evt_xml": "cannot be masked: --reveal", "evt_none": `no event "evt_none"`} {
 		if r := s.Pawl(t, "events", "payload", id); r.Code != command.ExitFailed || !strings.Contains(r.Err, want) || strings.Contains(r.Out, "Ada") {
 			t.Errorf("%s: exit %d, %s%s; want %q", id, r.Code, r.Out, r.Err, want)
 		}
