@@ -78,6 +78,7 @@ func TestSettlement_AskedBeforeTheEntry(t *testing.T) {
 			r.fault(tt.faults...)
 			paid := r.receive(events[2])
 			if tt.waits {
+				r.status(events[2], receipt.Processing, receipt.Retrying, receipt.Processed) // its run exists
 				r.until("the entry waits", func() bool { return slices.Contains(r.timers(paid), waitsToSettle) })
 			}
 			r.receive(events[3])
