@@ -83,7 +83,8 @@ func (f *Flow) check(c *checker, key string) {
 	}
 }
 
-// checkModes reports a source whose events would skip the step, because the sink is configured only for the other mode.
+// checkModes reports a sink that does not serve the mode of a source of the flow. The events of this source would skip
+// the step.
 func (f *Flow) checkModes(c *checker, key, sink string, known *Sink) {
 	for _, name := range c.cfg.sourcesOf(*f) {
 		mode := string(c.cfg.Sources[name].Mode)
