@@ -270,7 +270,7 @@ func (c *compiler) references(x *expression, of string) (some bool) {
 				bad("steps must be followed by the name of a step and a name in its output", "write steps.NAME.OUTPUT")
 				continue
 			}
-			if !slices.Contains(c.before(of), name) {
+			if !slices.Contains(c.d.before(of), name) {
 				bad(fmt.Sprintf("steps.%s is not a step that %s waits for", name, of), "add it to after of "+of)
 				continue
 			}
@@ -309,13 +309,13 @@ func chosen(e ast.NavigableExpr) (field string, around ast.NavigableExpr) {
 }
 
 // before returns the steps that must be settled before a step, directly or indirectly.
-func (c *compiler) before(name string) (all []string) {
-	open := slices.Clone(c.d.Steps[name].After)
+func (d Definition) before(name string) (all []string) {
+	open := slices.Clone(d.Steps[name].After)
 	for len(open) > 0 {
 		next := open[0]
 		if open = open[1:]; !slices.Contains(all, next) {
 			all = append(all, next)
-			open = append(open, c.d.Steps[next].After...)
+			open = append(open, d.Steps[next].After...)
 		}
 	}
 	return all

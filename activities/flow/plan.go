@@ -132,7 +132,7 @@ func (f *Flow) plan(e *Event) (p Plan, err error) {
 		}
 		planned[s.name] = true
 		next := Planned{Name: s.name, Undo: s.undo != nil || s.title != nil}
-		for _, o := range f.after(s) {
+		for _, o := range f.Definition.before(s.name) { // all, because a step between may be left out
 			if planned[o] {
 				next.After = append(next.After, o)
 			}
@@ -155,9 +155,6 @@ func (f *Flow) plan(e *Event) (p Plan, err error) {
 	}
 	return p, nil
 }
-
-// after returns the steps that must be settled before s, directly or indirectly: a step between them may be left out.
-func (f *Flow) after(s *step) []string { return (&compiler{d: f.Definition}).before(s.name) }
 
 func (f *Flow) accountOf(variables map[string]any) (string, error) {
 	if f.account == nil {
