@@ -76,11 +76,12 @@ var table = []rule{
 	{packages: "cmd/internal/operator/rejection", may: []string{"cmd/internal/operator/decide", "cmd/internal/operator/mask", "cmd/internal/operator/source", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo, "schema/billing/..."}},
 	{packages: "cmd/internal/operator/account", may: []string{"cmd/internal/operator/cache", "cmd/internal/operator/cash", "cmd/internal/operator/decide", "cmd/internal/operator/job", "cmd/internal/operator/obstacle", "cmd/internal/operator/source", "cmd/internal/role", "workflows", "workflows/schedules", "activities/stripe", "schema/..."}, never: []string{echo}},
 	{packages: "cmd/internal/operator/money", may: []string{"cmd/internal/operator/account", "cmd/internal/operator/decide", "cmd/internal/operator/task", "cmd/internal/role", "workflows", "activities/stripe", "schema/..."}, never: []string{temporal, echo}},
-	{packages: "cmd/internal/operator/event", may: []string{"cmd/internal/operator/account", "cmd/internal/operator/decide", "cmd/internal/operator/mask", "cmd/internal/operator/money", "cmd/internal/role", "workflows", "workflows/plan", "activities", "schema/..."}, never: []string{echo}},
+	{packages: "cmd/internal/operator/label", may: []string{}, never: []string{pgx, temporal, echo, "context"}},
+	{packages: "cmd/internal/operator/event", may: []string{"cmd/internal/operator/account", "cmd/internal/operator/decide", "cmd/internal/operator/label", "cmd/internal/operator/mask", "cmd/internal/operator/money", "cmd/internal/role", "workflows", "workflows/plan", "activities", "schema/..."}, never: []string{echo}},
 	{packages: "cmd/internal/operator/rules", may: []string{"cmd/internal/operator/account", "cmd/internal/operator/decide", "cmd/internal/operator/event", "cmd/internal/operator/job", "cmd/internal/role", "activities", "activities/stripe", "schema/..."}, never: []string{temporal, echo}},
 	{packages: "cmd/internal/operator", may: []string{"cmd/internal/operator/...", "cmd/internal/role", "workflows", "activities", "activities/stripe", "schema/..."}, never: []string{echo}},
 	{packages: "cmd/internal/operator/cash", may: []string{"activities/stripe", "schema/..."}, never: []string{temporal, echo}},
-	{packages: "cmd/internal/operator/obstacle", may: []string{"workflows", "workflows/plan", "schema/..."}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/operator/obstacle", may: []string{"cmd/internal/operator/label", "workflows", "workflows/plan", "schema/..."}, never: []string{pgx, temporal, echo}},
 	{
 		packages: "cmd/internal/process",
 		may: []string{

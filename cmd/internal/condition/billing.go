@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -75,7 +76,7 @@ max by (kind) (pawl_tasks_oldest_seconds{kind=~"onboarding|release", mode="live"
 func (r Reader) tasks(t account.Count) notice.Condition {
 	c := notice.Condition{
 		Name: t.Mode + ":" + t.Kind, Since: t.Oldest, Count: t.Tasks, Money: t.Money,
-		Message: fmt.Sprintf("%s of kind %s in %s mode", output.Plural(t.Tasks, "open task"), t.Kind, t.Mode),
+		Message: fmt.Sprintf("%s in %s mode: %s", output.Plural(t.Tasks, "open task"), t.Mode, label.Task(t.Kind)),
 		Command: "tasks list --kind " + t.Kind + " --mode " + t.Mode,
 		Labels:  map[string]string{"mode": t.Mode, "kind": t.Kind},
 	}
@@ -190,7 +191,7 @@ var rules = Kind{
 		}
 		for _, m := range proposals {
 			list = append(list, notice.Condition{Name: "proposed:" + m.Hash, Severity: notice.Ticket,
-				Message: "the file of a worker contains other billing rules than the active ones: " + m.Hash,
+				Message: "nothing has changed yet: a deployed file contains other billing rules than the active ones: " + m.Hash,
 				Detail:  "proposed by " + m.ProposedBy, Command: "rules diff --hash " + m.Hash})
 		}
 		known, err := billing.RulesVersions(ctx, r.DB)

@@ -81,7 +81,7 @@ func TestReader_OneLineEach_WithItsCommand(t *testing.T) {
 	)
 	got := read(t, condition.Reader{Operator: &decide.Operator{Verbs: operator.Verbs, DB: db}, Config: &config.Config{}})
 	want := []string{
-		"ticket rules:proposed:bb: the file of a worker contains other billing rules than the active ones: bb (proposed by w2) | rules diff --hash bb",
+		"ticket rules:proposed:bb: nothing has changed yet: a deployed file contains other billing rules than the active ones: bb (proposed by w2) | rules diff --hash bb",
 		"info paused:sink:destinations:crm: destination crm is paused (by ada: moving) | sinks resume destinations:crm --reason REASON",
 		"info paused:sink:finance:live: sink finance:live is paused (by ada: moving) | sinks resume finance:live --reason REASON",
 		"info paused:source:shop: source shop is paused (by ada: moving) | sources resume shop --reason REASON",

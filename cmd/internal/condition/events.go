@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	jobstore "github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/ledger"
@@ -104,11 +105,18 @@ func parkedEvents(p timeline.Parked) notice.Condition {
 		about, kind = "financial", "financial event"
 	}
 	dead := p.Status == string(receipt.Dead)
+	state := "failed"
+	switch {
+	case !dead && p.Events == 1:
+		state = "needs a decision"
+	case !dead:
+		state = "need a decision"
+	}
 	c := notice.Condition{
 		Name:     strings.Join([]string{p.Mode, p.Status, about, p.ReasonCode}, ":"),
 		Severity: pages(dead && (p.Financial || p.Events >= many), p.Mode),
-		Message: fmt.Sprintf("%s in %s mode: %s%s", output.Plural(p.Events, kind), p.Mode, p.Status,
-			output.WithReason(p.ReasonCode)),
+		Message: fmt.Sprintf("%s in %s mode %s%s", output.Plural(p.Events, kind), p.Mode, state,
+			output.WithReason(label.Clause(p.ReasonCode))),
 		Since: p.Since, Count: p.Events, Money: p.Money,
 		Labels: map[string]string{"mode": p.Mode, "status": p.Status, "reason_code": p.ReasonCode},
 	}
@@ -173,9 +181,10 @@ var uncertain = Kind{
 		for _, d := range found {
 			list = append(list, notice.Condition{
 				Name: d.Mode + ":" + d.Kind, Severity: notice.Ticket, Since: d.Since, Count: d.Effects,
-				Message: fmt.Sprintf("%s of kind %s in %s mode: it is unknown whether they happened",
-					output.Plural(d.Effects, "effect"), d.Kind, d.Mode),
-				Command: "events list --reason-code " + inDoubt, Labels: map[string]string{"reason_code": inDoubt},
+				Message: fmt.Sprintf("%s (%s) in %s mode: it is not known whether they happened",
+					output.Plural(d.Effects, "step"), label.KindOf(d.Kind).Name, d.Mode),
+				Command: "events list --reason-code " + inDoubt,
+				Labels:  map[string]string{"reason_code": inDoubt, "mode": d.Mode},
 			})
 		}
 		return list, err

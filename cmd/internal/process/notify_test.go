@@ -168,13 +168,13 @@ var planted = []string{
 
 // told lists the messages about the planted conditions.
 var told = []string{
-	"page 1 financial event in live mode: dead: effect_failed", "ticket 1 event in live mode: dead: effect_failed", "ticket 1 financial event in test mode: dead: effect_failed",
-	"ticket 1 financial event in live mode: needs_review: similar_account", "page no workflow starts: 1 event received",
-	"page 10 events in live mode: dead: undo_failed", "page the audit trail was modified",
-	"page price price_1 is not mapped to a plan: 2 accounts paid for it", "page price price_2 is not mapped to a plan: 1 account paid for it", "ticket 1 open task of kind correction in live mode", "page 1 open task of kind dispute in live mode",
-	"page sink finance is down: f.test answered 503", "ticket 2 effects of kind receipt-email in live mode: it is unknown whether they happened",
+	"page 1 financial event in live mode failed: a step failed", "ticket 1 event in live mode failed: a step failed", "ticket 1 financial event in test mode failed: a step failed",
+	"ticket 1 financial event in live mode needs a decision: similar_account", "page no workflow starts: 1 event received",
+	"page 10 events in live mode failed: a step could not be taken back", "page the audit trail was modified",
+	"page price price_1 is not mapped to a plan: 2 accounts paid for it", "page price price_2 is not mapped to a plan: 1 account paid for it", "ticket 1 open task in live mode: refund, or grant the order again", "page 1 open task in live mode: answer a dispute",
+	"page sink finance is down: f.test answered 503", "ticket 2 steps (Receipt) in live mode: it is not known whether they happened",
 	"ticket a job ended: retry of 3 events, and 1 of them failed",
-	"ticket the active billing rules were changed to bb", "ticket the file of a worker contains other billing rules than the active ones: cc",
+	"ticket the active billing rules were changed to bb", "ticket nothing has changed yet: a deployed file contains other billing rules than the active ones: cc",
 	"page source stripe is silent: 30 deliveries were expected since its last one", "page source stripe: pawl answered 5xx to at least 9 deliveries in a row since 2026-11-20 08:00 UTC; when stripe disables an endpoint: not published; Stripe's e-mails mention nine days of failures in a row",
 	"page source stripe: it is off", "ticket source stripe: it is old", "ticket destination crm does not accept events",
 }
@@ -229,7 +229,7 @@ func TestNotify_PlantedConditions_EachToldOnce(t *testing.T) {
 		}
 		message, _, _ := strings.Cut(m.Message, ", due by ")
 		got = append(got, m.Severity+" "+message)
-		if strings.HasPrefix(m.Message, "1 financial event in live mode: dead: effect_failed") && (m.Money["usd"] != 49900 ||
+		if strings.HasPrefix(m.Message, "1 financial event in live mode failed: a step failed") && (m.Money["usd"] != 49900 ||
 			m.Command != "pawl events list --status dead --reason-code effect_failed" || !strings.HasSuffix(m.Runbook, "operations/parked-event.md")) {
 			t.Errorf("told %+v", m)
 		}

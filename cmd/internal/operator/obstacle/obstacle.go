@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/workflows/plan"
@@ -39,13 +40,13 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 	case account.ParkedEvent:
 		return parked(o, word)
 	case account.RetryingEvent:
-		return fmt.Sprintf("pawl retries event %s%s: %s.", o.Object, about(o), cmp.Or(failure(o), o.Detail)), show
+		return fmt.Sprintf("pawl retries event %s%s: %s.", o.Object, about(o), cause(o)), show
 	case account.EffectsWithheld:
-		return fmt.Sprintf("Effects of kind %s are withheld%s, because their events occurred before effects began.",
-			o.Detail, about(o)), "effects show"
+		return fmt.Sprintf("%s is withheld%s, because the event occurred before effects began.",
+			label.KindOf(o.Detail).Name, about(o)), "effects show"
 	case account.SinkDown:
-		return fmt.Sprintf("The workspace is not ready: sink %s has been down since %s (%s). pawl retries automatically.",
-			o.Object, date(o.At), o.Detail), "sinks"
+		return fmt.Sprintf("The workspace is not ready: %s has been down since %s (%s). pawl retries automatically.",
+			label.SinkIn(o.Object), date(o.At), o.Detail), "sinks"
 	case account.Disputed:
 		return fmt.Sprintf("Access is suspended by dispute %s of %s (%s). Answer it in Stripe, or release the hold.",
 			o.Object, amount(o), o.Detail), release
@@ -64,28 +65,36 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 func parked(o account.Obstacle, word func(string) string) (message, command string) {
 	event := fmt.Sprintf("Event %s%s", o.Object, about(o))
 	if o.State == "failed" {
-		return fmt.Sprintf("%s is parked: %s. Remove the cause, then retry the event.", event, failure(o)),
+		return fmt.Sprintf("%s is not finished: %s. Remove the cause, then retry the event.", event, failure(o)),
 			"events retry " + word(o.Object) + " --reason REASON"
 	}
-	return fmt.Sprintf("%s waits for a decision: %s.", event, cmp.Or(failure(o), o.Detail)),
+	return fmt.Sprintf("%s waits for a decision: %s.", event, cause(o)),
 		"events show " + word(o.Object)
 }
 
-// failure describes the effect that blocks an event, and names the effect's sink. It returns "" if no effect blocks
-// the event.
+// cause describes the effect that blocks an event, or the reason of the event.
+func cause(o account.Obstacle) string {
+	return cmp.Or(failure(o), strings.TrimSuffix(label.Clause(o.Detail), "."))
+}
+
+// failure describes the effect that blocks an event, with the last answer of its sink. It returns "" if no effect
+// blocks the event.
 func failure(o account.Obstacle) string {
 	if o.Effect == "" {
 		return ""
 	}
-	says := o.Effect
+	words, sink := label.KindOf(o.Effect), ""
 	for _, kind := range plan.Catalogue() {
-		if kind.Name == o.Effect && kind.Sink != plan.SinkDatabase {
-			says += " at sink " + kind.Sink
+		if kind.Name == o.Effect {
+			sink = kind.Sink
 		}
 	}
-	says += " is " + o.State
-	if o.Error != "" {
-		says += " (" + strings.TrimSuffix(o.Error, ".") + ")"
+	says := words.Subject + " is not " + words.Done
+	if o.State == "uncertain" {
+		says = "it is not known whether " + words.Subject + " was " + words.Done
+	}
+	if answer := label.Answer(sink, o.Error); answer != "" {
+		says += ". " + strings.TrimSuffix(answer, ".")
 	}
 	return says
 }

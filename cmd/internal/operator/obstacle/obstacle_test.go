@@ -70,21 +70,21 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 			rows: []string{accountOf(""), invoiceOf("open", `,"Due":4900`), `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
 				values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_9', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'dead', 'effect_failed: x'),
 				       (gen_random_uuid(), 's', 'stripe', 'test', 'evt_test', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'dead', 'effect_failed: x')`},
-			want: []string{"parked_event: Event evt_9 (49.00 USD) waits for a decision: effect_failed: x.", "unpaid_invoice: Invoice in_1 is open with 49.00 USD. No further attempt is planned: the customer has to pay it."},
+			want: []string{"parked_event: Event evt_9 (49.00 USD) waits for a decision: a step failed: x.", "unpaid_invoice: Invoice in_1 is open with 49.00 USD. No further attempt is planned: the customer has to pay it."},
 		},
 		"failed effect": {
 			rows: []string{accountOf("active"), subscribed("active", ``), behind, `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason, waits)
 				values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_9', 'id', 'invoice.paid', 'sub_1', now(), '\x01', 'dead', 'effect_failed: x', '{"decisions":["retry"],"effects":[{"key":"w:1","kind":"provision-workspace"}]}')`,
 				`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error) values ('w:1', 'provision-workspace', 'failed', gen_random_uuid(), 'evt_9', 'r', now(), 'w.test answered 404')`},
-			want: []string{"parked_event: Event evt_9 is parked: provision-workspace at sink workspaces is failed (w.test answered 404). Remove the cause, then retry the event. [events retry evt_9 --reason REASON]"},
+			want: []string{"parked_event: Event evt_9 is not finished: the workspace is not ready. The workspace system answered 404 Not Found. Remove the cause, then retry the event. [events retry evt_9 --reason REASON]"},
 		},
 		"withheld effects": {
 			rows: []string{accountOf("active"), `insert into withheld (key, kind, mode, receipt_id, account, amount, currency) values ('a', 'finance-export', 'live', gen_random_uuid(), 'acme', 4900, 'usd'), ('b', 'finance-export', 'live', gen_random_uuid(), 'acme', 100, 'usd')`},
-			want: []string{"effects_withheld: Effects of kind finance-export are withheld (50.00 USD), because their events occurred before effects began."},
+			want: []string{"effects_withheld: Booking is withheld (50.00 USD), because the event occurred before effects began."},
 		},
 		"sink down": {
 			rows: []string{accountOf("active"), subscribed("active", ``), behind, sinkDown},
-			want: []string{"sink_down: The workspace is not ready: sink workspaces:live has been down since 2026-11-02 00:00 UTC (w.test answered 503). pawl retries automatically."},
+			want: []string{"sink_down: The workspace is not ready: the workspace system (live) has been down since 2026-11-02 00:00 UTC (w.test answered 503). pawl retries automatically."},
 		},
 		"disputed": {
 			rows: []string{accountOf("suspended"), subscribed("active", `,"Held":true`), `insert into objects (mode, kind, id, account, state) values ('live', 'dispute', 'dp_1', 'acme', '{"Status":"needs_response","Amount":4900,"Currency":"usd"}')`},
