@@ -78,7 +78,7 @@ func TestEvents_ListAndShow(t *testing.T) {
 		}
 		offered = append(offered, args[slices.Index(args, "events")+1])
 	}
-	if !slices.Equal(offered, []string{"retry", "mark-done", "skip", "compensate"}) || !strings.HasSuffix(r.Out, "# compensates the effects that are done\n") {
+	if !slices.Equal(offered, []string{"retry", "mark-done", "skip", "compensate"}) || !strings.HasSuffix(r.Out, "# takes back the steps that are done\n") {
 		t.Errorf("offered %q:\n%s", offered, decisions)
 	}
 	if strings.Contains(r.Out, "\x1b") {

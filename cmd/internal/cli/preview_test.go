@@ -145,6 +145,9 @@ func (l ledgerOf) everyRow() map[string]string {
 	return rows
 }
 
+// kindOfKey matches the kind of an effect at the start of its key.
+var kindOfKey = regexp.MustCompile(`\b([a-z]+(?:-[a-z]+)+):`)
+
 // A dry run of each verb lists each effect with its result, and the result of the event. It changes no row, and
 // requires neither a reason nor Temporal, which is not available here.
 func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
@@ -175,17 +178,17 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		says map[string]string
 		then string
 	}{
-		"retry":      {[]string{"retry", "evt_parked"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
-		"retry one":  {[]string{"retry", "evt_parked", "--effect", "finance-export"}, of(stays, stays, runs, asks), "it is needs_review: effect_uncertain"},
-		"skip":       {[]string{"skip", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be skipped", asks), "it is needs_review: effect_uncertain"},
-		"done":       {[]string{"mark-done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "it is needs_review: effect_uncertain"},
-		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, fails, waits), "after the waiting effects have run, it is dead: effect_failed"},
-		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be compensated", stays, fails, "will be compensated")), "it is compensated: uid:"},
-		"refused":    {[]string{"compensate", "evt_refused"}, withUndos(of("will be compensated", stays, refused, "will be compensated")), "it is compensated: uid:"},
-		"replay":     {[]string{"replay", "evt_done"}, of(stays, stays, stays, stays), "then it is processed"},
-		"run":        {[]string{"start", "evt_ignored"}, of(runs, runs, runs, waits), "after the waiting effects have run, it is processed"},
-		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "after the waiting effects have run, it is processed"},
-		"reject":     {[]string{"reject", "evt_asked"}, map[string]string{}, "then it is ignored: dismissed"},
+		"retry":      {[]string{"retry", "evt_parked"}, of(stays, stays, runs, asks), "the event ends as Needs a decision: it is unclear whether a step happened"},
+		"retry one":  {[]string{"retry", "evt_parked", "--effect", "finance-export"}, of(stays, stays, runs, asks), "the event ends as Needs a decision: it is unclear whether a step happened"},
+		"skip":       {[]string{"skip", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be skipped", asks), "the event ends as Needs a decision: it is unclear whether a step happened"},
+		"done":       {[]string{"mark-done", "evt_parked", "--effect", "finance-export"}, of(stays, stays, "will be marked done", asks), "the event ends as Needs a decision: it is unclear whether a step happened"},
+		"resend":     {[]string{"resend", "evt_parked"}, of(stays, stays, fails, waits), "after the waiting effects have run, the event ends as Failed: a step failed"},
+		"compensate": {[]string{"compensate", "evt_parked"}, withUndos(of("will be compensated", stays, fails, "will be compensated")), "the event ends as Taken back: uid:"},
+		"refused":    {[]string{"compensate", "evt_refused"}, withUndos(of("will be compensated", stays, refused, "will be compensated")), "the event ends as Taken back: uid:"},
+		"replay":     {[]string{"replay", "evt_done"}, of(stays, stays, stays, stays), "then the event ends as Done"},
+		"run":        {[]string{"start", "evt_ignored"}, of(runs, runs, runs, waits), "after the waiting effects have run, the event ends as Done"},
+		"approve":    {[]string{"approve", "evt_asked"}, of(runs, runs, runs, waits), "after the waiting effects have run, the event ends as Done"},
+		"reject":     {[]string{"reject", "evt_asked"}, map[string]string{}, "then the event ends as Ignored: a person decided to do nothing"},
 	} {
 		before := l.everyRow()
 		r := s.Pawl(t, append(append([]string{"events"}, tt.args...), "--dry-run")...)
@@ -196,7 +199,7 @@ func TestEvents_DryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 		for line := range strings.Lines(r.Out) {
 			for _, said := range []string{stays, runs, waits, asks, refused, fails, "will be skipped", "will be marked done", "will be compensated"} {
 				if after, ok := strings.CutPrefix(line, said+"  "); ok {
-					kind := strings.Fields(after)[0]
+					kind := kindOfKey.FindStringSubmatch(after)[1]
 					if kind == "provision-workspace" && strings.Contains(line, ":v2") {
 						continue // the target of the workspace after the compensation
 					}
@@ -259,12 +262,12 @@ func TestAccounts_HoldDryRun_NamesEachEffect_ChangesNothing(t *testing.T) {
 	l := ledgerOf{t, pool, cfg}
 	l.ran("held", "processed", "", nil)
 	for _, tt := range []struct{ verb, letter, when, then string }{
-		{"hold", "will wait, then run access-ended-notice", "after the waiting effects have run, ", "acct-held may use nothing"},
+		{"hold", "will wait, then run Access ended e-mail", "after the waiting effects have run, ", "acct-held may use nothing"},
 		{"release", "", "then ", "acct-held may use pro"},
 	} {
 		before := l.everyRow()
 		r := s.Pawl(t, "accounts", tt.verb, "acct-held", "--dry-run")
-		for _, want := range []string{"Preview: " + tt.verb + "-account of acct-held. Nothing was changed.", "will run provision-workspace", tt.letter, tt.when + tt.then} {
+		for _, want := range []string{"Preview: " + tt.verb + "-account of acct-held. Nothing was changed.", "will run Workspace", tt.letter, tt.when + tt.then} {
 			// compare words, because the width of a column depends on its longest cell
 			if r.Code != 0 || !strings.Contains(strings.Join(strings.Fields(r.Out), " "), want) {
 				t.Errorf("%s: exit %d, want %q:\n%s%s", tt.verb, r.Code, want, r.Out, r.Err)

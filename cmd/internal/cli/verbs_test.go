@@ -227,7 +227,7 @@ func TestBulk_ApproveRejectDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	dry := s.Pawl(t, "events", "reject", "--status", "dead", "--dry-run")
-	for _, want := range []string{"would reject 3 events", "2 would be ignored", "1 would be refused (is dead (effect_failed), and its run does not accept reject"} {
+	for _, want := range []string{"would reject 3 events", "2 would end as Ignored", "1 would be refused (is dead (effect_failed), and its run does not accept reject"} {
 		if dry.Code != 0 || !strings.Contains(dry.Out, want) {
 			t.Errorf("exit %d, the screen does not have %q:\n%s%s", dry.Code, want, dry.Out, dry.Err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/operator/token"
@@ -25,6 +26,9 @@ import (
 type decisionPage struct {
 	*decide.Verb
 	Target string
+	// Title is the decision in words, and About its subject: the account, the invoice number and the amount.
+	Title  string
+	About  []cell
 	Fields []field
 	// Asking is set if the form only completes the decision: it is sent by GET and leads to the preview.
 	Asking bool
@@ -61,6 +65,8 @@ type decisionPage struct {
 type field struct {
 	Name, Label, Value string
 	Required           bool
+	// Shown is the text of a fixed field that people read instead of the value.
+	Shown string
 	// Fixed is set if the preview depends on the value: the form sends it and does not let the person edit it.
 	Fixed bool
 }
@@ -89,28 +95,53 @@ func (s *Server) showDecision(v *visit) error {
 		return err
 	}
 	page := newDecisionPage(v, d, verb)
+	if page.About, err = s.subjectOf(v, d); err != nil {
+		return err
+	}
 	if page.asks(v, d.Target == "") {
-		return s.render(v, http.StatusOK, "decide", verb.Short, page)
+		return s.render(v, http.StatusOK, "decide", page.Title, page)
 	}
 	p, err := s.Operator.Preview(v.ctx(), d)
 	if err != nil {
 		return err
 	}
-	page.Refused, page.Choices = p.Refused, buttons(p.Choices)
+	if verb.Name == event.Resend.Name {
+		word, _, err := event.Confirmation(v.ctx(), s.Operator.DB, &p.Receipt, d.Effect)
+		if err != nil {
+			return err
+		}
+		page.confirms(word)
+	}
+	page.Refused, page.Choices = p.Refused, permitted(v.person, buttons(p.Choices))
 	if p.Refused == "" {
 		page.preview(p)
 	}
 	if r := p.Receipt; r.ID != "" && (verb.Name == event.Approve.Name || verb.Name == event.Reject.Name) {
 		page.Question, page.Consequence, _ = event.Question(&r, verb.Name)
 	}
-	return s.render(v, http.StatusOK, "decide", verb.Short, page)
+	return s.render(v, http.StatusOK, "decide", page.Title, page)
+}
+
+// subjectOf returns the subject of a decision for the heading. It returns nil if the target does not exist, because the
+// preview reports that.
+func (s *Server) subjectOf(v *visit, d decide.Decision) ([]cell, error) {
+	parts, err := tables.SubjectOf(v.ctx(), s.Operator, d)
+	if decide.IsFault(err, decide.Unknown) || decide.IsFault(err, decide.Ambiguous) {
+		return nil, nil
+	}
+	return cells(parts), err
 }
 
 func newDecisionPage(v *visit, d decide.Decision, verb *decide.Verb) decisionPage {
-	page := decisionPage{Verb: verb, Target: d.Target, Request: rand.Text()}
+	page := decisionPage{Verb: verb, Target: d.Target, Title: label.Verb(verb.Name), Request: rand.Text()}
 	for _, f := range verb.Flags {
-		page.Fields = append(page.Fields, field{Name: f.Name, Label: strings.ReplaceAll(f.Usage, "`", ""),
-			Value: *f.Value(&d.Args), Required: f.Required})
+		one := field{Name: f.Name, Label: cmp.Or(label.Field(f.Name), strings.ReplaceAll(f.Usage, "`", "")),
+			Value: *f.Value(&d.Args), Required: f.Required}
+		if f.Name == effectField && one.Value != "" {
+			kind, _, _ := strings.Cut(one.Value, ":")
+			one.Shown, page.Title = label.KindOf(kind).Name, label.Step(verb.Name, kind)
+		}
+		page.Fields = append(page.Fields, one)
 	}
 	return page
 }
@@ -134,8 +165,19 @@ func (p *decisionPage) asks(v *visit, missing bool) bool {
 	return false
 }
 
+// confirms sets the word that the person types to confirm the decision.
+func (p *decisionPage) confirms(word string) {
+	for i := range p.Fields {
+		if p.Fields[i].Name == confirmField {
+			p.Fields[i].Label, p.Fields[i].Required = "Type "+word+" to send it a second time", true
+		}
+	}
+}
+
 const (
-	// confirmField is the key of the effect that a resend repeats. The person types it after the preview.
+	// effectField is the key of the effect that the decision is about.
+	effectField = "effect"
+	// confirmField is the confirmation of a resend. The person types it after the preview.
 	confirmField = "confirm"
 	// previewLater is the value of the parameter preview that requests the fields again.
 	previewLater = "later"
@@ -157,9 +199,9 @@ func (p *decisionPage) preview(of *decide.Preview) {
 		p.Facts = pairs(output.Table{{"then", cmp.Or(of.Message, "it is done")}})
 		return
 	}
-	t := newTable(tables.Effects(of.Effects))
+	t := newTable(tables.Effects(of.Effects)).without("KEY")
 	p.Table = &t
-	rows := output.Table{{"effects", tables.Totals(of.Counts, of.Money)}}
+	rows := output.Table{{"this decision", tables.Consequence(of)}}
 	if of.WaitsFor != "" {
 		rows = append(rows, []any{"its run waits first", of.WaitsFor})
 	}
@@ -189,16 +231,21 @@ func (s *Server) decide(v *visit) error {
 	if lacks(page.Fields) {
 		return &problem{http.StatusBadRequest, "A field is missing", "Go back and fill in every field that is marked."}
 	}
-	if verb.Name == event.Resend.Name && d.Confirm == "" {
-		return &problem{http.StatusBadRequest, "The key is missing",
-			"If the effect has happened, it will happen twice. Go back and type the effect's key."}
+	if verb.Name == event.Resend.Name {
+		if d.Confirm == "" {
+			return &problem{http.StatusBadRequest, "The confirmation is missing",
+				"If the step has happened, it will happen twice. Go back and fill in the confirmation."}
+		}
+		if err := event.Confirm(v.ctx(), s.Operator.DB, &d); err != nil {
+			return err
+		}
 	}
 	answer, err := s.Operator.Decide(v.ctx(), d)
 	if err != nil {
 		return err
 	}
 	page.told(answer)
-	return s.render(v, http.StatusOK, "decide", verb.Short, page)
+	return s.render(v, http.StatusOK, "decide", page.Title, page)
 }
 
 // told adds the result of a decision and its links to the page.

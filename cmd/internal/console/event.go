@@ -58,11 +58,17 @@ func manyButtons(p *decide.Person, q map[string]string) (all []button) {
 // eventPage is the data of an event's page.
 type eventPage struct {
 	*event.Evidence
+	// About is the heading: the account, the invoice number, the amount and the date.
+	About   []cell
+	Verdict cell
 	Answers []answer
+	Steps   shownTable
+	// Choices are the decisions. Head, Keys, Story and Picture are details that are collapsed at first.
+	Choices choices
 	Head    [][2]cell
+	Keys    []shownTable
 	Story   shownTable
 	Picture *picture
-	Choices []button
 	Body    string
 	NoBody  string
 	// Temporal is the URL of the run in the Temporal UI.
@@ -70,11 +76,26 @@ type eventPage struct {
 	Reveals  bool
 }
 
+// choices are the possible decisions. Main is the decision that the state of the object requires. It may be nil. More
+// are the other ones.
+type choices struct {
+	Main *button
+	More []button
+}
+
+// newChoices returns the buttons of the decisions. It disables the decisions that the person may not make.
+func newChoices(p *decide.Person, recommended *decide.Choice, others []decide.Choice) (c choices) {
+	if recommended != nil {
+		c.Main = &permitted(p, buttons([]decide.Choice{*recommended}))[0]
+	}
+	c.More = permitted(p, buttons(others))
+	return c
+}
+
 // answer is the answer to one of the first questions about an event.
 type answer struct {
 	Question string
 	Pairs    [][2]cell
-	Table    *shownTable
 }
 
 // stirs is how long the page of an event reloads itself after the last step, for example after a decision.
@@ -100,15 +121,17 @@ func (s *Server) showEvent(v *visit, revealed *event.Body) error {
 	if err != nil {
 		return err
 	}
-	page := eventPage{Evidence: e, Choices: allowed(v.person, buttons(e.Choices)), Head: pairs(tables.EventHead(e, "")),
-		Story: newTable(tables.Timeline(e.Timeline)), Picture: newPicture(&e.Event),
-		Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()), Reveals: v.person.May(role.RightReveal)}
-	done, undone, asked := newTable(tables.Done(e)), newTable(tables.Undone(e)), tables.AskedFor(e)
+	recommended, others := e.Recommended()
+	page := eventPage{Evidence: e, About: cells(tables.EventSubject(e.Receipt, e.Subject)),
+		Verdict: newCell("", e.Verdict),
+		Steps:   newTable(tables.Steps(e)), Choices: newChoices(v.person, recommended, others),
+		Head: pairs(tables.EventHead(e, "")), Story: newTable(tables.Timeline(e.Timeline)),
+		Keys:    []shownTable{newTable(tables.Undone(e)), newTable(tables.Done(e))},
+		Picture: newPicture(&e.Event), Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()),
+		Reveals: v.person.May(role.RightReveal)}
 	page.Answers = []answer{
-		{Question: "When did it arrive, how often was it tried, and what is next?", Pairs: pairs(tables.Received(e))},
-		{Question: "Who made decisions, and is a replay safe?", Pairs: pairs(asked)},
-		{Question: "Which effects are not done?", Table: &undone},
-		{Question: "Which effects are done?", Table: &done},
+		{Question: "Arrival and next step", Pairs: pairs(tables.Received(e))},
+		{Question: "Decisions", Pairs: pairs(tables.AskedFor(e))},
 	}
 	body := revealed
 	if body == nil {

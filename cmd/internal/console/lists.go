@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
@@ -63,7 +64,7 @@ func (s *Server) list(l resource.List) func(*visit) error {
 		if extend := extensions[about.Name]; extend != nil {
 			extend(v, found.Items, &page)
 		}
-		page.Choices = allowed(v.person, page.Choices)
+		page.Choices = permitted(v.person, page.Choices)
 		return s.render(v, http.StatusOK, "list", about.Title, page)
 	}
 }
@@ -132,6 +133,8 @@ type taskPage struct {
 
 type taskShown struct {
 	task.Shown
+	// About is the account, the amount and the kind of the task.
+	About   []cell
 	Head    [][2]cell
 	Actions shownTable
 	Choices []button
@@ -148,17 +151,18 @@ func (s *Server) task(v *visit) error {
 	}
 	page := taskPage{Object: object}
 	for _, t := range found {
-		shown := taskShown{Shown: t, Head: pairs(tables.TaskHead(t)), Actions: newTable(tables.TaskActions(t))}
+		shown := taskShown{Shown: t, About: cells(tables.TaskSubject(t.Task)), Head: pairs(tables.TaskHead(t)),
+			Actions: newTable(tables.TaskActions(t))}
 		switch {
 		case t.State != fold.TaskOpen:
 		case t.Kind == billing.TaskReview:
-			shown.Choices = []button{{Label: "answer", Effect: "decides about its event",
+			shown.Choices = []button{{Label: "Answer the review", Effect: "decides about its event",
 				Href: "/events/" + url.PathEscape(t.Event)}}
 		default:
 			for _, name := range []string{task.Take.Name, task.Note.Name, task.Close.Name} {
 				verb := operator.Verbs.Named(name)
 				d := decide.Decision{Verb: name, Target: t.Object, Args: decide.Args{Kind: t.Kind, Mode: t.Mode}}
-				shown.Choices = append(shown.Choices, button{Label: strings.TrimPrefix(verb.Command, "tasks "),
+				shown.Choices = append(shown.Choices, button{Label: label.Verb(name),
 					Effect: verb.Short, Verb: name, Href: decideHref(d)})
 			}
 			answers := map[string]string{billing.TaskEntry: money.Correct.Name,
@@ -166,11 +170,11 @@ func (s *Server) task(v *visit) error {
 			if name := answers[t.Kind]; name != "" {
 				verb := operator.Verbs.Named(name)
 				d := decide.Decision{Verb: name, Target: t.Object, Args: decide.Args{Mode: t.Mode}}
-				shown.Choices = append(shown.Choices, button{Label: name, Effect: verb.Short, Verb: name,
+				shown.Choices = append(shown.Choices, button{Label: label.Verb(name), Effect: verb.Short, Verb: name,
 					Href: decideHref(d)})
 			}
 		}
-		shown.Choices = allowed(v.person, shown.Choices)
+		shown.Choices = permitted(v.person, shown.Choices)
 		page.Tasks = append(page.Tasks, shown)
 	}
 	return s.render(v, http.StatusOK, "task", "Tasks about "+object, page)
@@ -179,6 +183,8 @@ func (s *Server) task(v *visit) error {
 // jobPage shows a job and its progress.
 type jobPage struct {
 	*jobs.Details
+	// Result counts the events by their present state.
+	Result  string
 	Head    [][2]cell
 	Rows    shownTable
 	Choices []button
@@ -204,15 +210,15 @@ func (s *Server) job(v *visit) error {
 		return err
 	}
 	parts := tables.Job(d)
-	page := jobPage{Details: d, Head: pairs(parts[0]), Rows: newTable(parts[1])}
+	page := jobPage{Details: d, Result: tables.JobResult(d), Head: pairs(parts[0]), Rows: newTable(parts[1])}
 	names := map[job.State][]string{job.Running: {"pause-job", "cancel-job"},
 		job.Paused: {"resume-job", "cancel-job"}}[d.State]
 	for _, name := range names {
-		page.Choices = append(page.Choices, button{Label: strings.TrimSuffix(name, "-job"),
+		page.Choices = append(page.Choices, button{Label: label.Verb(name),
 			Effect: operator.Verbs.Named(name).Short, Verb: name,
 			Href: decideHref(decide.Decision{Verb: name, Target: d.ID}), Grave: name == "cancel-job"})
 	}
-	page.Choices = allowed(v.person, page.Choices)
+	page.Choices = permitted(v.person, page.Choices)
 	return s.render(v, http.StatusOK, "job", "Job "+d.ID, page)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
@@ -100,21 +101,21 @@ func (s *Server) showMany(v *visit) error {
 	t := newTable(tables.Chosen(j.Chosen.Events))
 	page.Table = &t
 	if page.Pending == "" && page.asks(v, false) {
-		return s.render(v, http.StatusOK, "decide", verb.Short, page)
+		return s.render(v, http.StatusOK, "decide", page.Title, page)
 	}
 	if page.Pending == "" {
-		page.Fields = append(page.Fields, field{Name: "rate", Label: "maximum number of events per second",
+		page.Fields = append(page.Fields, field{Name: "rate", Label: label.Field("rate"),
 			Value: defaultRate, Required: true})
 	}
 	page.Fields = append(page.Fields, field{Name: "count", Required: true,
-		Label: "number of events, as confirmation: type " + strconv.Itoa(count)})
+		Label: "Type " + strconv.Itoa(count) + " to confirm"})
 	if later := v.QueryParams(); later.Get("preview") == "" {
 		later.Set("preview", "effects")
 		page.Later = v.Request().URL.Path + "?" + later.Encode()
 	} else if err := s.previewMany(v, &page); err != nil {
 		return err
 	}
-	return s.render(v, http.StatusOK, "decide", verb.Short, page)
+	return s.render(v, http.StatusOK, "decide", page.Title, page)
 }
 
 // newManyPage returns the page of a job. A second person who confirms the job cannot change it.
@@ -172,7 +173,7 @@ func (s *Server) decideMany(v *visit) error {
 	if answer.Pending != nil {
 		page := newManyPage(v, j, verb)
 		page.told(answer)
-		return s.render(v, http.StatusAccepted, "decide", verb.Short, page)
+		return s.render(v, http.StatusAccepted, "decide", page.Title, page)
 	}
 	return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(answer.Target))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -88,7 +89,8 @@ func newPicture(e *timeline.Event) *picture {
 		if f.DoneAt != nil {
 			until = *f.DoneAt
 		}
-		add(lane{Name: f.Kind, Bars: []bar{newBar(at(f.ClaimedAt), at(until), badges[f.State], f.Key+": "+f.State)}})
+		add(lane{Name: label.KindOf(f.Kind).Name,
+			Bars: []bar{newBar(at(f.ClaimedAt), at(until), badges[f.State], f.Key+": "+f.State)}})
 	}
 	decisions := lane{Name: "decisions"}
 	for _, s := range e.Timeline {

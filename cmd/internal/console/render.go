@@ -15,8 +15,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/resource"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 )
 
 //go:embed templates static
@@ -50,6 +52,10 @@ var functions = template.FuncMap{
 	"when":   func(t time.Time) when { return when{t, time.Now()} },
 	"plural": output.Plural,
 	"lower":  strings.ToLower,
+	"word":   label.Word,
+	"short":  output.Middle,
+	"money":  tables.GroupMoney,
+	"text":   func(text string) cell { return newCell("", text) },
 	"badge":  func(word string) string { return badges[word] },
 	"find":   func(text string) string { return "/find?q=" + template.URLQueryEscaper(text) },
 }
@@ -131,7 +137,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	v := &visit{Context: c}
 	v.person, _ = c.Get("person").(*decide.Person)
 	status, page := s.explain(err)
-	page.Choices = allowed(v.person, page.Choices)
+	page.Choices = permitted(v.person, page.Choices)
 	if status >= http.StatusInternalServerError {
 		s.Log.ErrorContext(v.ctx(), "a page failed", "path", c.Path(), "error", err)
 	}

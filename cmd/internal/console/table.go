@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -22,30 +24,23 @@ type when struct{ At, now time.Time }
 // Machine formats the time for programs.
 func (w when) Machine() string { return w.At.UTC().Format(time.RFC3339Nano) }
 
-// Exact is the time to the second with its zone, and in UTC.
-func (w when) Exact() string {
-	text := w.At.Local().Format("Mon 2 Jan 2006 15:04:05 MST")
-	if zone, _ := w.At.Local().Zone(); zone != "UTC" {
-		text += w.At.UTC().Format(" · 15:04:05 UTC")
-	}
-	return text
-}
+// Exact is the time to the second. Every page uses the time zone of the console.
+func (w when) Exact() string { return w.At.Local().Format("Mon 2 Jan 2006 15:04:05 MST") }
 
-// Short returns the time of day, with the date if it is another day.
-func (w when) Short() string {
-	at := w.At.Local()
-	if at.Format(time.DateOnly) == w.now.Local().Format(time.DateOnly) {
-		return at.Format("15:04:05.000")
-	}
-	return at.Format("2 Jan 2006 15:04")
-}
+// dateFrom is the distance from which a time is shown as a date.
+const dateFrom = 48 * time.Hour
 
-// Relative returns how long ago the time was, or how far in the future it is.
+// Relative returns how long ago the time was, or how far in the future it is. It returns the date of a time that is
+// more than two days away.
 func (w when) Relative() string {
-	if d := w.At.Sub(w.now); d > 0 {
+	d := w.At.Sub(w.now)
+	switch {
+	case d.Abs() >= dateFrom:
+		return w.At.Local().Format("2 Jan 2006")
+	case d > 0:
 		return "in " + output.Roughly(d)
 	}
-	return output.Roughly(w.now.Sub(w.At)) + " ago"
+	return output.Roughly(-d) + " ago"
 }
 
 // shownTable is a table on a page.
@@ -58,18 +53,16 @@ type shownTable struct {
 type cell struct {
 	Head, Text, Href string
 	When             *when
-	// Short is set for a time in a sentence or beside other times.
-	Short bool
-	// Badge is the class of a colored word.
-	Badge string
+	// Badge is the class of a colored word. Code is the stored word, which the page shows on hover.
+	Badge, Code string
 	// Copies is set for an ID, which gets a button to copy it.
 	Copies bool
 	// Parts are the parts of a sentence that contains times.
 	Parts []cell
 }
 
-// timeInWords matches a time in the format of tables.
-var timeInWords = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})? (Z|[+-]\d\d:\d\d)`)
+// timeInWords matches a time in a sentence, in the formats of tables and of messages.
+var timeInWords = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|UTC|[+-]\d\d:\d\d)`)
 
 // sentence splits text at its times.
 func sentence(text string) (parts []cell) {
@@ -79,7 +72,7 @@ func sentence(text string) (parts []cell) {
 		if !is {
 			continue
 		}
-		parts = append(parts, cell{Text: text[from:at[0]]}, cell{When: &when{t, time.Now()}, Short: true})
+		parts = append(parts, cell{Text: text[from:at[0]]}, cell{When: &when{t, time.Now()}})
 		from = at[1]
 	}
 	if from == 0 {
@@ -114,6 +107,29 @@ func newTable(rows output.Table) shownTable {
 	return t
 }
 
+// cells returns the cells of a line, such as a heading.
+func cells(parts []any) (line []cell) {
+	for _, part := range parts {
+		line = append(line, newCell("", part))
+	}
+	return line
+}
+
+// without removes a column.
+func (t shownTable) without(heading string) shownTable {
+	i := slices.Index(t.Head, heading)
+	if i < 0 {
+		return t
+	}
+	t.Head = slices.Delete(slices.Clone(t.Head), i, i+1)
+	for n, row := range t.Rows {
+		if i < len(row) {
+			t.Rows[n] = slices.Delete(slices.Clone(row), i, i+1)
+		}
+	}
+	return t
+}
+
 // pairs returns the cells of rows with a name and a value. A value of several cells is a sentence.
 func pairs(rows output.Table) (cells [][2]cell) {
 	for _, row := range rows {
@@ -124,7 +140,6 @@ func pairs(rows output.Table) (cells [][2]cell) {
 				value = c
 				break
 			}
-			c.Short = true
 			if i > 0 {
 				value.Parts = append(value.Parts, cell{Text: " "})
 			}
@@ -137,7 +152,8 @@ func pairs(rows output.Table) (cells [][2]cell) {
 
 // badges maps words to the class of their color.
 var badges = map[string]string{
-	"processed": "good", "done": "good", "up": "good", "active": "good", "running": "calm",
+	"processed": "good", "done": "good", "up": "good", "active": "good", "limited": "wait", "on hold": "bad",
+	"running":  "calm",
 	"finished": "good",
 	"received": "calm", "processing": "calm", "retrying": "wait", "needs_review": "ask",
 	"dead": "bad", "ignored": "dim",
@@ -149,20 +165,26 @@ var badges = map[string]string{
 }
 
 func newCell(head string, value any) cell {
-	c := cell{Head: head, Text: output.Text(value)}
+	c := cell{Head: head, Text: tables.GroupMoney(output.Text(value))}
 	if c.Text == "" {
 		return c
 	}
 	switch value := value.(type) {
 	case time.Time:
-		c.When, c.Short = &when{value, time.Now()}, head == "TIME"
+		c.When = &when{value, time.Now()}
 	case *time.Time:
 		c.When = &when{*value, time.Now()}
 	case output.Link:
 		c.Href, c.Copies = hrefOf(value), true
 	case output.Badge:
-		c.Badge = badges[string(value)]
+		c.Badge, c.Code, c.Text = badges[string(value)], c.Text, label.Word(c.Text)
 	default:
+		switch head {
+		case "REASON":
+			c.Text = label.Explain(c.Text)
+		case "WHAT":
+			c.Text = label.Entry(c.Text)
+		}
 		if strings.Contains(c.Text, " ") {
 			c.Parts = sentence(c.Text)
 		}
@@ -195,6 +217,8 @@ type button struct {
 	Verb string
 	// Grave is set if the action compensates an effect or may repeat one.
 	Grave bool
+	// Denied is the reason why the person may not use the button, or "".
+	Denied string
 }
 
 func buttons(choices []decide.Choice) (all []button) {
@@ -204,14 +228,16 @@ func buttons(choices []decide.Choice) (all []button) {
 	return all
 }
 
-// allowed returns the buttons of the actions that the person has a right to.
-func allowed(p *decide.Person, all []button) (may []button) {
-	for _, b := range all {
-		if b.Verb == "" || p.May(operator.Verbs.Named(b.Verb).Rights()...) {
-			may = append(may, b)
+// permitted disables the buttons of the actions that the person has no right to.
+func permitted(p *decide.Person, all []button) []button {
+	for i, b := range all {
+		if b.Verb != "" {
+			if rights := operator.Verbs.Named(b.Verb).Rights(); !p.May(rights...) {
+				all[i].Denied = decide.NeedsRole(rights...)
+			}
 		}
 	}
-	return may
+	return all
 }
 
 func newButton(c decide.Choice) button {
@@ -219,11 +245,11 @@ func newButton(c decide.Choice) button {
 	if d == nil {
 		return button{Label: c.Line(), Effect: c.Effect, Command: c.Line()}
 	}
-	label := strings.ReplaceAll(d.Verb, "-", " ")
+	text := label.Verb(d.Verb)
 	if kind, _, _ := strings.Cut(d.Effect, ":"); kind != "" {
-		label += " " + kind
+		text = label.Step(d.Verb, kind)
 	}
-	return button{Label: label, Effect: c.Effect, Verb: d.Verb, Href: decideHref(*d),
+	return button{Label: text, Effect: c.Effect, Verb: d.Verb, Href: decideHref(*d),
 		Grave: d.Verb == event.Compensate.Name || d.Verb == event.Resend.Name}
 }
 

@@ -106,11 +106,11 @@ func (c *onCall) reads(id string) {
 	invoice := c.receipt(id).ObjectID
 	for _, q := range []struct{ asks, answer string }{
 		{"when did it come?", "first received"},
-		{"how often was it tried, and what is next?", "tries of effects"},
-		{"what is done?", "provision-workspace"},
-		{"what is not done?", "finance-export"},
-		{"who asked for what, and why?", "nothing, by nobody"},
-		{"is a replay safe?", "replay safe?"},
+		{"how often was it tried, and what is next?", "attempts of steps"},
+		{"what is done?", "Workspace and Receipt are done"},
+		{"what is not done?", "Not finished: the finance entry of"},
+		{"who decided what, and why?", "Nobody has stepped in"},
+		{"is a replay safe?", "run again?"},
 	} {
 		c.begin(c.home)
 		c.find(invoice)
@@ -123,14 +123,14 @@ func (c *onCall) retries(id string) {
 	c.t.Helper()
 	c.begin(c.home)
 	c.find(c.receipt(id).ObjectID)
-	c.shows(id, "finance-export is failed")
-	c.click("retry")
-	c.shows("Nothing is changed yet", "will run: 1")
+	c.shows(id, "Finance answered 400 Bad Request")
+	c.click("Try the failed steps again")
+	c.shows("Nothing is changed yet", "Executes: Booking of")
 	c.fill("reason", "the books are open again")
-	c.click("retry")
+	c.click("Try the failed steps again")
 	c.shows("Decided")
 	c.click("See the result")
-	c.shows("It is done")
+	c.shows("Done.")
 	c.told("found by its invoice, read, previewed and retried")
 	if s := c.receipt(id).Status; s != "processed" {
 		c.t.Errorf("%s is %s", id, s)
@@ -144,16 +144,16 @@ func (c *onCall) retriesMany() {
 	c.devSetup.faults("finance", many-1, 400)
 	c.pawl("send", "--source", "stripe", "--type", "invoice.paid", "--plan", "enterprise", "--count", fmt.Sprint(many-1), "--concurrency", "8")
 	c.look(c.home, "light", 1440)
-	c.shows("effect_failed", fmt.Sprintf("%d financial events", many))
-	c.click("retry all")
-	c.shows("Nothing is changed yet", fmt.Sprintf("type %d", many))
+	c.shows("a step failed", fmt.Sprintf("%d financial events", many))
+	c.click(fmt.Sprintf("Try %d events again", many))
+	c.shows("Nothing is changed yet", fmt.Sprintf("Type %d to confirm", many))
 	c.fill("count", fmt.Sprint(many+1))
 	c.fill("reason", "the books are open again")
-	c.click("retry")
+	c.click("Try the failed steps again")
 	c.shows("The entered number is wrong")
 	for _, width := range []int64{390, 768, 1440} {
 		c.look(c.home+"/decide/many?verb=retry&status=dead&reason_code=effect_failed", "light", width)
-		c.shows(fmt.Sprintf("%d would be processed", many))
+		c.shows(fmt.Sprintf("%d would end as Done", many))
 		if over := get(c.browser, chromedp.Evaluate[float64](`(() => {
 			const would = document.getElementById("would");
 			return would.offsetHeight - parseFloat(getComputedStyle(would).minHeight);
@@ -164,13 +164,13 @@ func (c *onCall) retriesMany() {
 	}
 
 	c.begin(c.home)
-	c.shows("effect_failed", fmt.Sprintf("%d financial events", many))
-	c.click("retry all")
-	c.shows("Nothing is changed yet", fmt.Sprintf("type %d", many))
+	c.shows("a step failed", fmt.Sprintf("%d financial events", many))
+	c.click(fmt.Sprintf("Try %d events again", many))
+	c.shows("Nothing is changed yet", fmt.Sprintf("Type %d to confirm", many))
 	c.fill("rate", fmt.Sprint(many/10))
 	c.fill("count", fmt.Sprint(many))
 	c.fill("reason", "the books are open again")
-	c.click("retry")
+	c.click("Try the failed steps again")
 	c.arrives("/jobs/")
 	get(c.browser, chromedp.Evaluate[bool](`document.stays = true`))
 	seen := map[float64]bool{}
@@ -221,11 +221,12 @@ func (c *onCall) followsCustomer(id string) {
 	c.find(r.OurAccount)
 	c.shows(r.OurAccount)
 	c.click(r.OurAccount)
-	c.shows("access changed", "active: enterprise")
-	c.press(fmt.Sprintf(`//main//table[.//th[normalize-space()="access changed"]]//a[normalize-space()=%q]`, id))
+	c.shows("Access: Active, enterprise", "Booked: payment")
+	c.press(fmt.Sprintf(`//main//table[.//th[normalize-space()="balance"]]//a[normalize-space()=%q]`, id))
 	c.arrives("/events/" + id)
-	c.shows("It is done", "the books are open again")
+	c.shows("Done.", "the books are open again")
 	c.noFaults("the customer's event")
+	c.click("Keys, IDs and history")
 	c.click("Its run in the Temporal UI")
 	c.arrives("/workflows/")
 	c.press(`//a[normalize-space()="User Metadata"]`)
@@ -244,7 +245,7 @@ func (c *onCall) followsCustomer(id string) {
 	c.mu.Unlock()
 	c.clicks++
 	c.look(link, "light", 1440)
-	c.shows(id, "It is done", "the books are open again")
+	c.shows(id, "Done.", "the books are open again")
 	c.told("from an account to an event, its run in Temporal, and back")
 }
 
@@ -414,7 +415,7 @@ func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s.shows("finance")
 	s.open("/decide?verb=pause-sink&target=finance")
 	s.fill("reason", "the books are closed")
-	s.click("pause-sink")
+	s.click("Pause sink")
 	s.shows("Decided")
 	var who string
 	if err := s.pool.QueryRow(t.Context(), `select who from pauses where until is null`).Scan(&who); err != nil || who != "ada" {
@@ -446,20 +447,20 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	before := s.count(`select count(*) from operator_actions`)
 
 	s.signIn(page, "eve", password)
-	s.shows("needs_review", "paid_after_end")
+	s.shows("Needs a decision", "paid after the subscription had ended", "Needs the role finance or admin")
 	s.open(decide)
 	s.shows("You do not have permission for this", "none of your roles has it")
 
 	s.signIn(page, "ada", password)
-	s.shows("needs_review")
-	s.click("approve")
+	s.shows("Needs a decision", "2,400.00 USD")
+	s.click("Approve")
 	s.shows("This decision needs two people", "after another person has confirmed")
 	s.fill("reason", "the customer wants to stay")
-	s.click("approve")
+	s.click("Approve")
 	s.shows("Waits for a second person", "after another person has confirmed")
 	s.sound("what waits")
 	s.click("See all waiting decisions")
-	s.shows("second person", "approve of "+paid.ID, "2400.00 USD, requested by ada")
+	s.shows("Second person", "Approve: "+paid.ID, "2,400.00 USD, requested by ada")
 	s.sound("now")
 	s.open(decide)
 	s.shows("It would be refused", "since your request", "withdraw")
@@ -467,19 +468,19 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 		t.Errorf("the command line prints %q", says)
 	}
 	s.open(page)
-	s.shows("needs_review", "approve, requested by ada, waits for a second person")
+	s.shows("Needs a decision", "ada requested: Approve. A second person must confirm it")
 
 	s.signIn("/", "bob", password)
-	s.shows("approve of " + paid.ID)
+	s.shows("Approve: " + paid.ID)
 	s.browser.do(chromedp.Click(chromedp.CSS(`main a[title="confirm it, as the second person"]`)))
-	s.shows("If you confirm, pawl executes it", "the customer wants to stay")
+	s.shows("If you confirm, it is done", "the customer wants to stay")
 	s.fill("reason", "seen, and called them")
-	s.click("approve")
+	s.click("Approve")
 	s.shows("Decided", "the run continues")
 	s.click("See the result")
 	s.awaitStatus(recovery, []invoice{paid}, "processed")
 	s.open(page)
-	s.shows("It is done", "bob (asked by ada): seen, and called them")
+	s.shows("Done.", "bob (asked by ada): seen, and called them")
 	if n := s.count(`select count(*) from operator_actions`) - before; n != 2 {
 		t.Errorf("%d actions in the trail, want ada's and bob's", n)
 	}

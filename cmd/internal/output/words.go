@@ -110,15 +110,33 @@ func FirstLine(err error) string {
 	return line
 }
 
-// ParseTime parses a cell that was written by [Time] or [Date].
+// ParseTime parses a cell that was written by [Time] or [Date], and a time in UTC of a message.
 func ParseTime(cell string) (time.Time, bool) {
-	for _, layout := range []string{timeLayout, dateLayout} {
+	for _, layout := range []string{timeLayout, dateLayout, time.RFC3339, "2006-01-02 15:04 UTC"} {
+		if strings.HasSuffix(layout, "UTC") {
+			if t, err := time.ParseInLocation(layout, cell, time.UTC); err == nil {
+				return t, true
+			}
+			continue
+		}
 		if t, err := time.ParseInLocation(layout, cell, time.Local); err == nil {
 			return t, true
 		}
 	}
 	return time.Time{}, false
 }
+
+// Middle shortens a long ID in the middle, so that its beginning and its end stay readable.
+func Middle(id string) string {
+	runes := []rune(id)
+	if len(runes) <= longestID || strings.ContainsRune(id, ' ') {
+		return id
+	}
+	return string(runes[:longestID/2+2]) + "…" + string(runes[len(runes)-longestID/2+3:])
+}
+
+// longestID is the length of the longest ID that [Middle] does not shorten.
+const longestID = 28
 
 // Bytes formats a size, such as "1.5 GiB".
 func Bytes(n int64) string {

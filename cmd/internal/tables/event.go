@@ -3,10 +3,12 @@ package tables
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -53,16 +55,15 @@ func Received(e *event.Evidence) output.Table {
 			tries += f.Attempts
 		}
 	}
-	of := fmt.Sprintf("%d tries of effects", tries)
-	if tries == 1 {
-		of = "1 try of an effect"
+	deliveries := strconv.Itoa(len(e.Deliveries))
+	if e.Receipt.Duplicates > 0 {
+		deliveries += ", of them " + output.Plural(e.Receipt.Duplicates, "duplicate")
 	}
 	rows := output.Table{
 		{"first received", first},
-		{"deliveries", fmt.Sprintf("%d, of them %s", len(e.Deliveries), output.Plural(e.Receipt.Duplicates,
-			"duplicate"))},
-		{"bytes", bytesOf(&e.Event)},
-		{"attempts", output.Plural(len(e.Runs), "run") + ", and " + of},
+		{"deliveries", deliveries},
+		{"signature", bytesOf(&e.Event)},
+		{"attempts", output.Plural(len(e.Runs), "run") + ", and " + output.Plural(tries, "attempt") + " of steps"},
 		{"next", whenNext(e.Next)},
 	}
 	for _, try := range e.Next.Tries {
@@ -77,7 +78,7 @@ func Received(e *event.Evidence) output.Table {
 		if i == 0 && e.Next.At != nil && due.At.Equal(*e.Next.At) {
 			continue // the next step contains it
 		}
-		rows = append(rows, []any{"the clock", output.Time(due.At) + ": " + due.String()})
+		rows = append(rows, []any{"planned", output.Time(due.At) + ": " + due.String()})
 	}
 	return rows
 }
@@ -94,7 +95,8 @@ func whenNext(n event.Next) string {
 }
 
 func tryLine(t event.Try) string {
-	text := fmt.Sprintf("%s: attempt %d", t.Key, t.Attempt)
+	kind, _, _ := strings.Cut(t.Key, ":")
+	text := fmt.Sprintf("%s: attempt %d", label.KindOf(kind).Name, t.Attempt)
 	switch {
 	case t.Paused:
 		text += " is paused in Temporal"
@@ -103,7 +105,49 @@ func tryLine(t event.Try) string {
 	default:
 		text += " is under way"
 	}
-	return text + output.WithReason(t.Error)
+	return text + output.WithReason(label.Answer(event.TargetOf(kind, t.Key), t.Error))
+}
+
+// Steps lists every attempt of an event to execute an effect, and the effects that it has not attempted.
+func Steps(e *event.Evidence) output.Table {
+	rows := output.Table{{"TIME", "STEP", "RESULT", "TARGET", "ANSWER", "TOOK"}}
+	attempted := map[string]bool{}
+	for _, a := range e.Attempts {
+		attempted[a.Key] = true
+		answer, took := answerOf(a.Kind, a.Key, a.Error), output.Seconds(a.EndedAt.Sub(a.StartedAt).Seconds())
+		if a.Outcome == "already_done" {
+			answer, took = "", ""
+			if a.By != "" {
+				answer = "done by event " + a.By
+			}
+		}
+		rows = append(rows, []any{a.StartedAt, label.KindOf(a.Kind).Name, output.Badge(a.Outcome),
+			target(a.Kind, a.Key), answer, took})
+	}
+	for _, f := range e.Effects {
+		if !attempted[f.Key] {
+			rows = append(rows, []any{f.ClaimedAt, label.KindOf(f.Kind).Name, output.Badge(stateNow(f, e.Next)),
+				target(f.Kind, f.Key), EffectNote(f), ""})
+		}
+	}
+	for _, f := range e.Next.Pending {
+		note := ""
+		if f.WaitsFor != "" {
+			note = waitsFirst(f.WaitsFor)
+		}
+		rows = append(rows, []any{nil, label.KindOf(f.Kind).Name, output.Badge("not begun"), target(f.Kind, f.Key),
+			note, ""})
+	}
+	if len(rows) == 1 {
+		return output.Table{{"No steps"}}
+	}
+	return rows
+}
+
+func target(kind, key string) string { return label.Sink(event.TargetOf(kind, key)) }
+
+func answerOf(kind, key, failure string) string {
+	return label.Answer(event.TargetOf(kind, key), failure)
 }
 
 // Done returns the effects in a final state.
@@ -111,11 +155,12 @@ func Done(e *event.Evidence) output.Table {
 	rows := output.Table{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if atRest(f.State) {
-			rows = append(rows, []any{f.Kind, output.Badge(f.State), f.Attempts, objectLink(f.Key), EffectNote(f)})
+			rows = append(rows, []any{label.KindOf(f.Kind).Name, output.Badge(f.State), f.Attempts, objectLink(f.Key),
+				EffectNote(f)})
 		}
 	}
 	if len(rows) == 1 {
-		return output.Table{{"DONE"}, {"no effect"}}
+		return output.Table{{"DONE"}, {"no step"}}
 	}
 	return rows
 }
@@ -129,8 +174,8 @@ func Undone(e *event.Evidence) output.Table {
 	rows := output.Table{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if !atRest(f.State) {
-			rows = append(rows, []any{f.Kind, output.Badge(stateNow(f, e.Next)), f.Attempts, objectLink(f.Key),
-				EffectNote(f)})
+			rows = append(rows, []any{label.KindOf(f.Kind).Name, output.Badge(stateNow(f, e.Next)), f.Attempts,
+				objectLink(f.Key), EffectNote(f)})
 		}
 	}
 	for _, f := range e.Next.Pending {
@@ -138,10 +183,10 @@ func Undone(e *event.Evidence) output.Table {
 		if f.WaitsFor != "" {
 			note = waitsFirst(f.WaitsFor)
 		}
-		rows = append(rows, []any{f.Kind, output.Badge("not begun"), 0, objectLink(f.Key), note})
+		rows = append(rows, []any{label.KindOf(f.Kind).Name, output.Badge("not begun"), 0, objectLink(f.Key), note})
 	}
 	if len(rows) == 1 {
-		return output.Table{{"NOT DONE"}, {"no pending effects"}}
+		return output.Table{{"NOT DONE"}, {"no open steps"}}
 	}
 	return rows
 }
@@ -160,13 +205,13 @@ func AskedFor(e *event.Evidence) output.Table {
 	rows := output.Table{}
 	for _, s := range e.Timeline {
 		if what, asked := AskedOf(s); asked {
-			rows = append(rows, []any{"asked for", s.At, what, s.Detail})
+			rows = append(rows, []any{"decision", s.At, label.Verb(what) + ", by " + s.Detail})
 		}
 	}
 	if len(rows) == 0 {
-		rows = output.Table{{"asked for", "nothing, by nobody"}}
+		rows = output.Table{{"decision", "Nobody has stepped in"}}
 	}
-	return append(rows, []any{"replay safe?", e.Replay.Message})
+	return append(rows, []any{"run again?", e.Replay.Message})
 }
 
 // AskedOf returns the action that a person took in a step. It returns false for an automatic step.
@@ -184,18 +229,18 @@ func AskedOf(s timeline.Entry) (what string, asked bool) {
 // bytesOf describes which bytes are stored, because several sources may have delivered the event with different bytes.
 func bytesOf(e *timeline.Event) string {
 	d := e.Counts()
-	signed := ""
+	signed := "not signed"
 	switch d.SecretLabel {
 	case "":
 	case receipt.ByAPI:
-		signed = ", read from the provider's API and not signed"
+		signed = "not signed, read from the provider's API"
 	default:
-		signed = ", signed with " + d.SecretLabel
+		signed = "valid (secret " + d.SecretLabel + ")"
 	}
 	if d.Outcome == "replay" {
-		signed += "; suspected replay: another event has the same bytes"
+		signed += "; suspected replay: another event has the same content"
 	}
-	return "as delivered to " + d.Source + " at " + output.Time(d.ReceivedAt) + signed
+	return signed + ", delivered to source " + d.Source + ", " + output.Time(d.ReceivedAt)
 }
 
 // EffectNote explains the state of an effect: why it is not done, whether it may have happened, and which other event
@@ -206,7 +251,7 @@ func EffectNote(f timeline.Effect) string {
 	}
 	var notes []string
 	if f.LastError != "" {
-		notes = append(notes, f.LastError)
+		notes = append(notes, answerOf(f.Kind, f.Key, f.LastError))
 	}
 	if (f.State == "failed" || f.State == "skipped") && f.MayHaveHappened &&
 		!strings.Contains(f.LastError, "may have happened") {

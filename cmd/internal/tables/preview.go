@@ -9,6 +9,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/money"
@@ -18,10 +19,10 @@ import (
 // Effects lists the forecast for each effect of a run.
 func Effects(effects []workflows.PreviewedEffect) output.Table {
 	if len(effects) == 0 {
-		return output.Table{{"no effects known yet"}}
+		return output.Table{{"no steps known yet"}}
 	}
-	return output.Rows("WHAT HAPPENS|EFFECT|AMOUNT|KEY|NOTE", effects, func(e workflows.PreviewedEffect) []any {
-		return []any{e.Will, e.Kind, Amount(e.Amount, e.Currency), objectLink(e.Key), PreviewNote(e)}
+	return output.Rows("WHAT HAPPENS|STEP|AMOUNT|KEY|NOTE", effects, func(e workflows.PreviewedEffect) []any {
+		return []any{e.Will, label.KindOf(e.Kind).Name, Amount(e.Amount, e.Currency), objectLink(e.Key), PreviewNote(e)}
 	})
 }
 
@@ -44,6 +45,41 @@ func PreviewNote(e workflows.PreviewedEffect) string {
 		notes = append(notes, "by "+e.Undo)
 	}
 	return strings.Join(notes, "; ")
+}
+
+// Consequence describes in sentences which steps a decision executes, takes back or skips, with the money that it
+// books.
+func Consequence(p *decide.Preview) string {
+	steps := map[workflows.Will][]string{}
+	for _, e := range p.Effects {
+		kind := label.KindOf(e.Kind)
+		name := kind.Name
+		if e.Amount != nil {
+			name += " of " + money.Format(*e.Amount, e.Currency)
+		}
+		if !slices.Contains(steps[e.Will], name) {
+			steps[e.Will] = append(steps[e.Will], name)
+		}
+	}
+	var sentences []string
+	for _, w := range workflows.Wills() {
+		if does, changes := consequences[w]; changes && len(steps[w]) > 0 {
+			sentences = append(sentences, does+": "+strings.Join(steps[w], ", ")+".")
+		}
+	}
+	if len(sentences) == 0 {
+		return "No step is executed."
+	}
+	return strings.Join(append(sentences, "Nothing else changes."), " ")
+}
+
+// consequences maps the forecasts that change something to the first words of a sentence.
+var consequences = map[workflows.Will]string{
+	workflows.WillRun: "Executes", workflows.WillRunLater: "Executes later", workflows.WillTakeBack: "Takes back",
+	workflows.WillRunAndTakeBack: "Executes, then takes back", workflows.WillSkip: "Skips",
+	workflows.WillMark: "Records as done", workflows.WillAsk: "Asks for a decision about",
+	workflows.WillRefuse: "Is refused", workflows.WillNotBeDone: "Does not execute",
+	workflows.WillLeave: "Omits as obsolete",
 }
 
 // Totals returns the number of effects by forecast, with their money. For entries it adds up the money to be booked or
@@ -81,7 +117,8 @@ func Then(p *decide.Preview) string {
 	if p.Access != nil {
 		return uses(p.Access)
 	}
-	then := "it is " + p.Outcome + WithReason(p.Outcome, p.Reason)
+	then := "the event ends as " + label.Word(p.Outcome) +
+		output.WithReason(label.Clause(strings.TrimPrefix(p.Reason, p.Outcome+": ")))
 	if p.AccessAfter != nil {
 		then += "; " + uses(p.AccessAfter)
 	}
@@ -104,7 +141,8 @@ var books = map[workflows.Will]string{
 // Chosen lists the events that were selected for a job.
 func Chosen(events []decide.ChosenEvent) output.Table {
 	return output.Rows("EVENT|TYPE|STATUS|REASON|ACCOUNT|AMOUNT", events, func(e decide.ChosenEvent) []any {
-		return []any{eventLink(e.EventID), e.Type, output.Badge(e.Status), e.ReasonCode, objectLink(e.Account),
+		return []any{eventLink(e.EventID), e.Type, output.Badge(e.Status), label.Reason(e.ReasonCode),
+			objectLink(e.Account),
 			Amount(e.Amount, e.Currency)}
 	})
 }
@@ -113,7 +151,7 @@ func Chosen(events []decide.ChosenEvent) output.Table {
 func JobPreview(p *job.Preview) output.Table {
 	var ends []string
 	for _, status := range slices.Sorted(maps.Keys(p.Outcomes)) {
-		ends = append(ends, fmt.Sprintf("%d would be %s", p.Outcomes[status], status))
+		ends = append(ends, fmt.Sprintf("%d would end as %s", p.Outcomes[status], label.Word(status)))
 	}
 	for _, why := range slices.Sorted(maps.Keys(p.Refusals)) {
 		ends = append(ends, fmt.Sprintf("%d would be refused (%s)", p.Refusals[why], why))
@@ -129,7 +167,7 @@ func JobPreview(p *job.Preview) output.Table {
 	if len(p.Kinds) > 0 {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
-			kinds = append(kinds, fmt.Sprintf("%d %s", p.Kinds[kind], kind))
+			kinds = append(kinds, fmt.Sprintf("%d %s", p.Kinds[kind], label.KindOf(kind).Name))
 		}
 		rows = append(rows, []any{"kinds", strings.Join(kinds, ", ")})
 	}

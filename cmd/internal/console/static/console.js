@@ -59,6 +59,7 @@ async function renew() {
   const busy = main.querySelector("form :focus, textarea:focus") || String(getSelection()) || main.matches(":active");
   if (document.hidden || busy) return;
   const page = await pageAt(location.href);
+  fresh(page);
   const next = page?.getElementById("main");
   if (!next || next.innerHTML === renew.last) return;
   renew.last = next.innerHTML;
@@ -70,6 +71,17 @@ async function renew() {
   if (focused >= 0) main.querySelectorAll("a, button, summary")[focused]?.focus({ preventScroll: true });
   if (!page.body.dataset.refresh) clearInterval(renew.timer);
 }
+
+// A page that cannot be fetched again says since when its contents are old.
+let updated = Date.now();
+function fresh(page) {
+  const stale = document.getElementById("stale");
+  if (page) updated = Date.now();
+  const minutes = Math.floor((Date.now() - updated) / 60000);
+  stale.hidden = Boolean(page);
+  stale.textContent = page ? "" : "This page cannot be updated. Its contents are " +
+    (minutes ? minutes + " min old." : "less than a minute old.");
+}
 if (document.body.dataset.refresh) {
-  renew.timer = setInterval(() => renew().catch(() => {}), document.body.dataset.refresh * 1000);
+  renew.timer = setInterval(() => renew().catch(() => fresh(null)), document.body.dataset.refresh * 1000);
 }

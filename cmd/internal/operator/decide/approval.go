@@ -181,7 +181,7 @@ func (t *twoPeople) notice() string {
 	case t == nil:
 		return ""
 	case t.second:
-		return fmt.Sprintf("This decision needs two people. %s requested it (%s). If you confirm, pawl executes it.",
+		return fmt.Sprintf("This decision needs two people. %s requested it (%s). If you confirm, it is done.",
 			t.waits.AskedBy, t.waits.Reason)
 	case t.waits != nil:
 		return fmt.Sprintf("This decision needs two people. %s requested it, but its target has changed since. "+

@@ -63,17 +63,26 @@ func Unknownf(format string, args ...any) error { return Faultf(Unknown, format,
 // Forbids returns the fault for a person without any of the required rights. It names the roles that have one of
 // these rights.
 func Forbids(what string, needs ...role.Right) error {
-	var may, rights []string
+	var rights []string
+	for _, right := range needs {
+		rights = append(rights, strconv.Quote(string(right)))
+	}
+	return Faultf(Forbidden, "%s needs the right %s, and none of your roles has it: ask a person with the role %s",
+		what, strings.Join(rights, " or "), rolesWith(needs))
+}
+
+// NeedsRole returns the reason why a person without these rights may not use a button.
+func NeedsRole(needs ...role.Right) string { return "Needs the role " + rolesWith(needs) }
+
+// rolesWith returns the names of the roles with one of the rights: "operator or admin".
+func rolesWith(needs []role.Right) string {
+	var may []string
 	for _, r := range role.All() {
 		if slices.ContainsFunc(needs, r.May) {
 			may = append(may, string(r))
 		}
 	}
-	for _, right := range needs {
-		rights = append(rights, strconv.Quote(string(right)))
-	}
-	return Faultf(Forbidden, "%s needs the right %s, and none of your roles has it: ask a person with the role %s",
-		what, strings.Join(rights, " or "), strings.Join(may, " or "))
+	return strings.Join(may, " or ")
 }
 
 // BothModes is the message for an ID that exists in both modes.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/money"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -38,6 +39,27 @@ func Choices(o *decide.Operator, id string, r *timeline.Receipt) []decide.Choice
 	return nil
 }
 
+// Recommended returns the decision that the state of the event requires, or nil, and the other decisions. It omits a
+// decision that has the same effect as an earlier one.
+func (e *Evidence) Recommended() (first *decide.Choice, others []decide.Choice) {
+	required := e.Parked() || e.Receipt.ReasonCode == receipt.Paused
+	for i := range e.Choices {
+		c := &e.Choices[i]
+		books := c.Decision != nil && c.Decision.Verb == money.Assign.Name
+		switch {
+		case strings.HasPrefix(c.Effect, sameAs):
+		case c.Decision != nil && (books || required) && first == nil:
+			first = c
+		default:
+			others = append(others, *c)
+		}
+	}
+	return first, others
+}
+
+// sameAs begins the description of a decision that has the same effect as another one.
+const sameAs = "the same"
+
 // waitingChoices lists the commands about an event that waits for the start of its run or for a sink.
 func waitingChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices []decide.Choice) {
 	kind, name := decide.Source, r.Source
@@ -59,19 +81,19 @@ func waitingChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices
 	}
 	if !unstarted {
 		choices = append(choices,
-			o.Choose(verbCancel, id, "", "the run continues automatically; this command stops the effects that have not started and parks the run"))
+			o.Choose(verbCancel, id, "", "the run continues automatically; this stops the steps that have not started, and waits for a decision"))
 	}
 	return choices
 }
 
 // replayChoice returns the choice to replay the event.
 func replayChoice(o *decide.Operator, id string, r *timeline.Receipt) decide.Choice {
-	does := "runs it again with the current code; effects that are done are not repeated"
+	does := "runs it again; steps that are done are not repeated"
 	switch {
 	case r.Status == string(receipt.Compensated):
-		does = "runs it again with the current code; compensated effects stay compensated"
+		does = "runs it again; steps that were taken back stay taken back"
 	case r.ReasonCode == receipt.WorkflowTaskFailing:
-		does = "ends the run, because its workflow task fails, and runs the event again with the current code; effects that are done are not repeated"
+		does = "ends the run, because its workflow task fails, and runs the event again; steps that are done are not repeated"
 	}
 	return o.Choose(verbReplay, id, "", does)
 }
@@ -88,8 +110,8 @@ func workflowOf(r *timeline.Receipt) string {
 func parkedChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices []decide.Choice) {
 	add := func(verb, effect, does string) { choices = append(choices, o.Choose(verb, id, effect, does)) }
 	if r.Waits == nil { // only a manual edit of the row can cause this, because a run always stores its decisions
-		add(workflows.UpdateRetry, "", "retries the effects that are not done")
-		add(workflows.UpdateSkip, "", "skips the effects that are not done and continues")
+		add(workflows.UpdateRetry, "", "tries the failed steps again; steps that are done are not repeated")
+		add(workflows.UpdateSkip, "", "skips the steps that are not done, and continues")
 		return choices
 	}
 	takes := func(action string) bool { return slices.Contains(r.Waits.Decisions, action) }
@@ -111,31 +133,31 @@ func parkedChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices 
 		return choices
 	}
 	if takes(workflows.UpdateRetry) {
-		does := "retries the effects that are not done"
+		does := "tries the failed steps again; steps that are done are not repeated"
 		if slices.ContainsFunc(open, func(e receipt.OpenEffect) bool { return e.Uncertain }) {
-			does += ", except uncertain effects"
+			does += "; unclear steps are not repeated"
 		}
 		add(workflows.UpdateRetry, "", does)
 		for _, e := range open {
 			if len(open) > 1 && !e.Uncertain {
-				add(workflows.UpdateRetry, e.Key, "retries only this effect")
+				add(workflows.UpdateRetry, e.Key, "tries only this step again")
 			}
 		}
 	}
 	for _, e := range open {
 		if takes(workflows.UpdateDone) && e.ByHand {
-			add(workflows.UpdateDone, e.Key, "marks this effect as done, with a reference to the evidence")
+			add(workflows.UpdateDone, e.Key, "records that this was done by hand, with a reference to the evidence")
 		}
 		if takes(workflows.UpdateResend) && e.Uncertain {
-			add(workflows.UpdateResend, e.Key, "executes this effect again although it may have happened; asks for confirmation first")
+			add(workflows.UpdateResend, e.Key, "executes this step again although it may have happened; asks for confirmation first")
 		}
-		add(workflows.UpdateSkip, e.Key, "skips this effect and continues")
+		add(workflows.UpdateSkip, e.Key, "skips this step, and continues")
 	}
 	if len(open) > 1 {
-		add(workflows.UpdateSkip, "", "skips all effects that are not done and continues")
+		add(workflows.UpdateSkip, "", "skips all steps that are not done, and continues")
 	}
 	if takes(workflows.UpdateCompensate) {
-		add(workflows.UpdateCompensate, "", "compensates the effects that are done")
+		add(workflows.UpdateCompensate, "", "takes back the steps that are done")
 	}
 	return choices
 }

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/pending"
@@ -25,9 +26,13 @@ import (
 // work.
 type Evidence struct {
 	timeline.Event
-	Next   Next         `json:"next"`
-	Replay ReplaySafety `json:"replay"`
-	// Verdict summarizes the event in one sentence.
+	// Subject names the customer, the invoice and the amount of the event.
+	Subject timeline.Subject `json:"subject"`
+	// Attempts lists the attempts of the event to execute its effects, oldest first.
+	Attempts []timeline.Attempt `json:"attempts"`
+	Next     Next               `json:"next"`
+	Replay   ReplaySafety       `json:"replay"`
+	// Verdict summarizes the event in a few sentences.
 	Verdict string          `json:"verdict"`
 	Choices []decide.Choice `json:"choices"`
 	// PendingDecisions lists the decisions about the event that wait for a second person.
@@ -99,6 +104,12 @@ func examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, err
 		id = event.Receipt.EventID
 	}
 	e := &Evidence{Event: *event, Choices: append([]decide.Choice{}, Choices(o, id, &event.Receipt)...)}
+	if e.Subject, err = timeline.SubjectOf(ctx, o.DB, event.Receipt.ID); err != nil {
+		return nil, err
+	}
+	if e.Attempts, err = timeline.AttemptsOf(ctx, o.DB, event.Receipt.ID); err != nil {
+		return nil, err
+	}
 	if e.Next, err = nextStep(ctx, o, event); err != nil {
 		return nil, err
 	}
@@ -171,11 +182,11 @@ func nextStep(ctx context.Context, o *decide.Operator, e *timeline.Event) (n Nex
 	case r.Status == string(receipt.Processing), r.Status == string(receipt.Retrying):
 		askTemporal(ctx, o, &n, r)
 	case waitsForPerson(r):
-		n.Message = "nothing before a decision: it is parked"
+		n.Message = "nothing before a decision"
 	case len(n.Due) > 0:
 		n.At, n.Message = &n.Due[0].At, n.Due[0].String()
 	default:
-		n.Message = "nothing: it is finished"
+		n.Message = "nothing, it is finished"
 	}
 	return n, nil
 }
@@ -208,11 +219,11 @@ func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Re
 	}
 	switch r.ReasonCode {
 	case receipt.SinkDown:
-		n.Message = "it continues automatically when the sink responds again: see pawl sinks"
+		n.Message = "it continues automatically when the sink responds again"
 	case receipt.WaitingForEntry:
 		n.Message = "it continues automatically when the earlier entry is done or skipped"
 	case receipt.Paused:
-		n.Message = "it continues automatically when the pause ends: see pawl sinks"
+		n.Message = "it continues automatically when the pause ends"
 	}
 	ctx, stop := context.WithTimeout(ctx, temporalPatience)
 	defer stop()
@@ -236,7 +247,9 @@ func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Re
 	slices.SortFunc(n.Tries, func(a, b Try) int { return cmp.Compare(a.Key, b.Key) })
 	for _, try := range n.Tries {
 		if try.At != nil && (n.At == nil || try.At.Before(*n.At)) {
-			n.At, n.Message = try.At, fmt.Sprintf("%s is retried, attempt %d", try.Key, try.Attempt)
+			kind, _, _ := strings.Cut(try.Key, ":")
+			n.At = try.At
+			n.Message = fmt.Sprintf("pawl tries %s again, attempt %d", label.KindOf(kind).Name, try.Attempt)
 		}
 	}
 }
@@ -298,36 +311,29 @@ func safety(made *decide.Preview) ReplaySafety {
 	for _, e := range made.Effects {
 		switch e.Will {
 		case workflows.WillRun, workflows.WillRunLater, workflows.WillRunAndTakeBack:
-			runs = append(runs, e.Kind)
+			runs = append(runs, label.KindOf(e.Kind).Name)
 		case workflows.WillAsk, workflows.WillRefuse, workflows.WillNotBeDone:
-			asks = append(asks, e.Kind)
+			asks = append(asks, label.KindOf(e.Kind).Name)
 		}
 	}
 	stay := made.Counts[workflows.WillStay] + made.Counts[workflows.WasSkipped] + made.Counts[workflows.WasTakenBack]
-	stays := fmt.Sprintf("%d effects stay", stay)
+	stays := fmt.Sprintf("%d steps are done and stay", stay)
 	if stay == 1 {
-		stays = "1 effect stays"
+		stays = "1 step is done and stays"
 	}
 	switch {
 	case len(runs) > 0:
 		replay.Safe = "no"
-		replay.Message = "it would execute the effects that are not done: " + strings.Join(runs, ", ") + "; " + stays
+		replay.Message = "it would execute the steps that are not done: " + strings.Join(runs, ", ") + "; " + stays
 	case len(asks) > 0:
-		replay.Message = "yes: no effect would be repeated; the run would park for a decision about " +
+		replay.Message = "yes: no step would be repeated; the run would wait for a decision about " +
 			strings.Join(asks, ", ") + "; " + stays
 	default:
-		replay.Message = "yes: no effect would be repeated, " + stays
+		replay.Message = "yes: no step would be repeated, " + stays
 	}
 	if made.Asks {
 		replay.Safe, replay.Message = "no",
-			replay.Message+"; the run first fetches from Stripe, and the result may change the effects"
+			replay.Message+"; the run first fetches from Stripe, and the result may change the steps"
 	}
 	return replay
-}
-
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return ": " + reason
 }
