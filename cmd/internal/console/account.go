@@ -3,11 +3,12 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"strings"
+	"time"
 
 	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing/account"
 )
@@ -15,12 +16,17 @@ import (
 // accountPage is the data of an account's page.
 type accountPage struct {
 	*account.Account
+	// State is the access as a badge, and Reason explains it.
+	State, Reason cell
+	// Story is the history of the account in sentences.
+	Story shownTable
+	// Head and Parts are details that are collapsed at first.
 	Head  [][2]cell
 	Parts []shownTable
-	// Story lists the newest events of the account.
-	Story   shownTable
-	Stories string // the link to all events of the account
-	Choices []button
+	// Events lists the newest events of the account, and AllEvents is the link to all of them.
+	Events    shownTable
+	AllEvents string
+	Choices   []button
 }
 
 func (s *Server) account(v *visit) error {
@@ -33,7 +39,9 @@ func (s *Server) account(v *visit) error {
 		return err
 	}
 	parts := tables.Account(acc)
-	page := accountPage{Account: acc, Head: pairs(parts[0]), Stories: "/events?account=" + url.QueryEscape(acc.ID)}
+	page := accountPage{Account: acc, Head: pairs(parts[0]), State: newCell("", tables.AccessBadge(acc)),
+		Reason: newCell("", tables.AccessReason(acc, time.Now())), Story: newTable(tables.Story(acc)),
+		AllEvents: "/events?account=" + url.QueryEscape(acc.ID)}
 	for _, rows := range parts[1:] {
 		if len(rows) > 1 {
 			page.Parts = append(page.Parts, newTable(rows))
@@ -45,13 +53,13 @@ func (s *Server) account(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page.Story = newReceipts(found)
+	page.Events = newReceipts(found)
 	verb, does := "hold-account", "suspends the access of the account, even if it is paid"
 	if acc.Access.Held {
 		verb, does = "release-account", "restores the access that the account has paid for"
 	}
 	d := decide.Decision{Verb: verb, Target: acc.ID, Args: decide.Args{Mode: acc.Mode}}
-	page.Choices = allowed(v.person, []button{{Label: strings.ReplaceAll(verb, "-", " "), Effect: does, Verb: verb,
+	page.Choices = permitted(v.person, []button{{Label: label.Verb(verb), Effect: does, Verb: verb,
 		Href: decideHref(d), Grave: !acc.Access.Held}})
 	return s.render(v, http.StatusOK, "account", acc.ID, page)
 }

@@ -168,20 +168,31 @@ func adjustments(adjustments []account.Adjustment) output.Table {
 
 func due(due []account.Due) output.Table {
 	return output.Rows("DUE|WHAT|OBJECT|BY", due, func(d account.Due) []any {
-		what := map[fold.DueKind]string{
-			fold.DueEnd: "access ends as planned", fold.DueGrace: "the grace period ends",
-			fold.DueOneOff:  "access from a one-off purchase ends",
-			fold.DueEnding:  "sends the e-mail that access ends with the grace period",
-			fold.DueDunning: "sends payment reminder " + strconv.Itoa(d.Step),
-			fold.DueRenewal: "opens a task if the renewal is not confirmed",
-			fold.DueAddOn:   "opens a task if the account has no plan",
-			fold.DueSettle:  "opens a task if it is not confirmed as active",
-			fold.DueBook:    "books the payment, refund or dispute, unless it is booked",
-			fold.DueKeep:    "opens a task to release the workspace",
-			fold.DueHold:    "updates the workspace after a hold began or ended",
-			fold.DueRefold:  "updates the workspace after a recomputation",
-			fold.DueChanged: "sends the e-mail about the changed access",
-		}[d.Kind]
-		return []any{&d.At, what, objectLink(d.Object), eventLink(d.Event)}
+		return []any{&d.At, planned(d), objectLink(d.Object), eventLink(d.Event)}
 	})
+}
+
+// planned describes a scheduled action.
+func planned(d account.Due) string {
+	text := scheduled[d.Kind]
+	if d.Kind == fold.DueDunning {
+		text += " " + strconv.Itoa(d.Step)
+	}
+	return cmp.Or(text, string(d.Kind))
+}
+
+// scheduled describes the kinds of scheduled actions.
+var scheduled = map[fold.DueKind]string{
+	fold.DueEnd: "access ends as planned", fold.DueGrace: "the grace period ends",
+	fold.DueOneOff:  "access from a one-off purchase ends",
+	fold.DueEnding:  "sends the e-mail that access ends with the grace period",
+	fold.DueDunning: "sends payment reminder",
+	fold.DueRenewal: "opens a task if the renewal is not confirmed",
+	fold.DueAddOn:   "opens a task if the account has no plan",
+	fold.DueSettle:  "opens a task if it is not confirmed as active",
+	fold.DueBook:    "books the payment, refund or dispute, unless it is booked",
+	fold.DueKeep:    "opens a task to release the workspace",
+	fold.DueHold:    "updates the workspace after a hold began or ended",
+	fold.DueRefold:  "updates the workspace after a recomputation",
+	fold.DueChanged: "sends the e-mail about the changed access",
 }
