@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -21,10 +23,26 @@ import (
 // nowPage is the start page. It lists all current problems, in events and elsewhere, each with one action.
 type nowPage struct {
 	At     when
+	Mode   modeSwitch
 	Wrong  []wrong
 	Oldest *timeline.Open
 	// Calm lists the other parts of the status: automatic retries, sinks, and jobs.
 	Calm []shownTable
+}
+
+// modeSwitch is the choice between live mode and test mode on a page.
+type modeSwitch struct {
+	Path string
+	// Test is set if the page shows test mode. Other is the number of problems in the other mode.
+	Test  bool
+	Other int
+}
+
+// modeOf reads the mode of the page, and limits the status to it.
+func modeOf(v *visit, r *report.Status) modeSwitch {
+	m := modeSwitch{Path: v.Request().URL.Path, Test: v.FormValue("mode") == "test"}
+	m.Other = r.OnlyMode(m.Test)
+	return m
 }
 
 // wrong is a row of the list.
@@ -46,12 +64,13 @@ func (s *Server) home(v *visit) error {
 		return err
 	}
 	now := time.Now()
-	page := nowPage{At: when{now, now}, Oldest: r.Oldest}
+	page := nowPage{At: when{now, now}, Mode: modeOf(v, r), Oldest: r.Oldest}
 	since := func(t time.Time) *when { return &when{t, now} }
 	for _, p := range r.Pending {
-		page.Wrong = append(page.Wrong, wrong{Word: "second person", Badge: "ask", What: p.Action() + " of " + p.Target,
+		page.Wrong = append(page.Wrong, wrong{Word: "Second person", Badge: "ask",
+			What: label.Verb(p.Action()) + ": " + p.Target,
 			More: decide.Sums(p.Money) + ", requested by " + p.AskedBy, Since: since(p.AskedAt),
-			Button: button{Label: "open", Effect: "confirm it, as the second person", Verb: p.Action(),
+			Button: button{Label: "Check and confirm", Effect: "confirm it, as the second person", Verb: p.Action(),
 				Href: pendingHref(p)},
 			See: "/audit?" + url.Values{"action": {"ask-" + p.Verb}}.Encode()})
 	}
@@ -61,16 +80,36 @@ func (s *Server) home(v *visit) error {
 		}
 	}
 	for i, row := range page.Wrong {
-		if allowed(v.person, []button{row.Button}) == nil {
-			page.Wrong[i].Button = button{Label: "open", Href: cmp.Or(row.See, "/sinks")}
+		if permitted(v.person, []button{row.Button})[0].Denied != "" {
+			page.Wrong[i].Button = button{Label: "Open", Href: cmp.Or(row.See, "/sinks")}
 		}
 	}
-	for _, rows := range []output.Table{tables.Waiting(r.Waiting, now), tables.Sinks(r.Sinks), tables.Jobs(r.Jobs)} {
-		if len(rows) > 1 {
-			page.Calm = append(page.Calm, newTable(rows))
+	page.calm(tables.Waiting(r.Waiting, now), func(i int) string {
+		q := url.Values{"status": {r.Waiting[i].Status}}
+		if r.Waiting[i].ReasonCode != "" {
+			q.Set("reason_code", r.Waiting[i].ReasonCode)
 		}
-	}
+		return "/events?" + q.Encode()
+	})
+	page.calm(tables.Sinks(r.Sinks), func(int) string { return "/events?status=" + string(receipt.Retrying) })
+	page.calm(tables.Jobs(r.Jobs), func(i int) string { return "/jobs/" + url.PathEscape(r.Jobs[i].ID) })
 	return s.render(v, http.StatusOK, "now", "Now", page)
+}
+
+// calm adds a table. Each number of a row leads to the list that it counts.
+func (p *nowPage) calm(rows output.Table, href func(row int) string) {
+	if len(rows) < 2 {
+		return
+	}
+	t := newTable(rows).without("PROBES").without("MAX CONCURRENCY")
+	for i, row := range t.Rows {
+		for j, c := range row {
+			if n, err := strconv.Atoi(c.Text); err == nil && n > 0 {
+				t.Rows[i][j].Href = href(i)
+			}
+		}
+	}
+	p.Calm = append(p.Calm, t)
 }
 
 // pendingHref returns the link to a decision that waits for a second person.
@@ -86,20 +125,26 @@ func pendingHref(p pending.Decision) string {
 }
 
 // subjectPages maps kinds of conditions to the page that lists their subjects, and pageFilters the pages to their
-// filters, which have the names of labels.
+// filters, which have the names of labels. subjectNouns names the subjects.
 var (
 	subjectPages = map[string]string{
 		condition.Parked: "/events", condition.Unmapped: "/events", condition.Unrouted: "/events",
 		condition.Uncertain: "/events", condition.Task: "/tasks", condition.Unassigned: "/payments/unassigned",
 		condition.Sink: "/sinks",
 	}
+	subjectNouns = map[string]string{"/events": "event", "/tasks": "task", "/payments/unassigned": "payment",
+		"/sinks": "sink"}
 	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"},
 		"/payments/unassigned": {"mode"}}
 )
 
 // newWrong returns the row of a condition.
 func newWrong(c report.Condition, now time.Time) wrong {
-	row := wrong{Word: c.Kind(), Badge: badges[string(c.Severity)], What: c.Message, More: c.Detail}
+	row := wrong{Badge: badges[string(c.Severity)], What: c.Message, More: c.Detail}
+	row.Word, _ = label.Condition(c.Kind())
+	if c.Kind() == condition.Parked {
+		row.Word = label.Word(c.Labels["status"])
+	}
 	if len(c.Money) > 0 {
 		row.More = decide.Sums(c.Money)
 	}
@@ -120,16 +165,17 @@ func newWrong(c report.Condition, now time.Time) wrong {
 		if len(q) > 0 {
 			row.See += "?" + q.Encode()
 		}
-		row.Button = button{Label: "open", Href: row.See}
+		row.Button = button{Label: "Open " + output.Plural(c.Count, subjectNouns[page]), Href: row.See}
 	}
 	switch {
 	case c.Kind() == condition.Paused:
 		row.Button = placeButton(true, c.Labels["kind"], c.Labels["name"])
 	case c.Kind() == condition.Parked && c.Labels["status"] == string(receipt.Dead):
 		q.Set("verb", event.Retry.Name)
-		row.Button = button{Label: "retry all", Effect: "shows what a retry of all of them does",
-			Verb: event.Retry.Name,
-			Href: "/decide/many?" + q.Encode()}
+		row.Button = button{Label: "Try " + output.Plural(c.Count, "event") + " again",
+			Effect: "shows what a retry of all of them does",
+			Verb:   event.Retry.Name,
+			Href:   "/decide/many?" + q.Encode()}
 	}
 	return row
 }

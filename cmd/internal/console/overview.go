@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -16,7 +17,10 @@ import (
 
 // overviewPage shows the number of deliveries, the duration of effects, and the waiting work.
 type overviewPage struct {
+	Mode   modeSwitch
 	Charts []chart
+	// Speeds contains the figures of the second chart.
+	Speeds shownTable
 	Parts  []shownTable
 }
 
@@ -52,7 +56,8 @@ func (s *Server) overview(v *visit) error {
 		return err
 	}
 	now := time.Now()
-	page := overviewPage{Charts: []chart{hoursChart(pace.Hours, now), speedsChart(pace.Speeds)}}
+	page := overviewPage{Mode: modeOf(v, r), Speeds: newTable(tables.Speeds(pace.Speeds)),
+		Charts: []chart{hoursChart(pace.Hours, now), speedsChart(pace.Speeds)}}
 	for _, rows := range tables.Status(r, now) {
 		if len(rows) > 1 { // omit empty tables
 			page.Parts = append(page.Parts, newTable(rows))
@@ -81,10 +86,11 @@ func hoursChart(hours []timeline.Hour, now time.Time) chart {
 	}
 	at := slices.Index(rates, most)
 	last := len(rates) - 1
-	c.Caption = fmt.Sprintf("%s a minute in this hour, %s in the one before; at most %s, in the hour from %s. Each "+
-		"authentic delivery counts.", few(rates[last]), few(rates[last-1]), few(most),
+	c.Caption = fmt.Sprintf("%s a minute in this hour, %s in the hour before; at most %s, in the hour from %s.",
+		few(rates[last]), few(rates[last-1]), few(most),
 		hours[at].At.Local().Format("15:04 MST"))
 	step := chartWidth / len(rates)
+	c.Texts = append(c.Texts, chartText{0, 12, few(most) + " a minute"})
 	for i, rate := range rates {
 		from := hours[i].At.Local().Format("15:04")
 		height := int(math.Ceil(rate / most * (chartHeight - 20)))
@@ -116,20 +122,17 @@ func speedsChart(speeds []timeline.Speed) chart {
 	for i, s := range speeds {
 		y := i * laneHeight
 		median, slow := output.Seconds(s.Median), output.Seconds(s.Most)
-		if c.Caption != "" {
-			c.Caption += "; "
-		}
-		c.Caption += fmt.Sprintf("%s: half within %s, 19 of 20 within %s", s.Kind, median, slow)
-		c.Texts = append(c.Texts, chartText{0, y + 13, s.Kind})
+		name := label.KindOf(s.Kind).Name
+		c.Texts = append(c.Texts, chartText{0, y + 13, name})
 		wide := func(n float64) int { return max(2, int(n/max(most, 0.001)*(chartWidth-160))) }
-		title := fmt.Sprintf("%s, %s: half within %s, 19 of 20 within %s", s.Kind, output.Plural(s.Effects, "effect"),
-			median, slow)
+		title := fmt.Sprintf("%s, %s: p50 %s, p95 %s", name, output.Plural(s.Effects, "time"), median, slow)
 		c.Bars = append(c.Bars, chartBar{nameWidth, y, wide(s.Most), 16, "most", title},
 			chartBar{nameWidth, y, wide(s.Median), 16, "calm", title})
 		c.Texts = append(c.Texts, chartText{nameWidth + wide(s.Most) + 8, y + 13, median + " · " + slow})
 	}
-	if c.Caption != "" {
-		c.Caption += fmt.Sprintf(". They are the effects of the newest %d events.", timeline.MostPaced)
+	if len(speeds) > 0 {
+		c.Caption = fmt.Sprintf("The dark bar ends at the median (p50), the light bar at p95, of the newest %d events.",
+			timeline.MostPaced)
 	}
 	c.Height = len(speeds) * laneHeight
 	return c

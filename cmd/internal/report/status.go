@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/condition"
@@ -68,6 +69,24 @@ func ReadStatus(ctx context.Context, cfg *config.Config, o *decide.Operator) (*S
 	}
 	r.Database, err = retention.ReadState(ctx, o.DB, int64(cfg.Retention.Disk))
 	return r, err
+}
+
+// OnlyMode keeps the problems, the decisions and the withheld effects of one mode. A problem without a mode belongs to
+// live mode. It returns the number of problems in the other mode.
+func (r *Status) OnlyMode(test bool) (other int) {
+	all := len(r.Conditions)
+	r.Conditions = slices.DeleteFunc(r.Conditions, func(c Condition) bool { return isTest(c) != test })
+	r.Withheld = slices.DeleteFunc(r.Withheld, func(s withheld.Sum) bool { return (s.Mode == testMode) != test })
+	if test { // only decisions about live money need two people
+		r.Pending = nil
+	}
+	return all - len(r.Conditions)
+}
+
+const testMode = "test"
+
+func isTest(c Condition) bool {
+	return c.Labels["mode"] == testMode || strings.HasSuffix(c.Name, ":"+testMode)
 }
 
 // severities lists the severities, the most severe first.

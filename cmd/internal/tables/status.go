@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/schema/retention"
@@ -56,14 +57,21 @@ func EffectsFrom(f withheld.From) string {
 // Withheld lists the numbers of withheld effects.
 func Withheld(sums []withheld.Sum) output.Table {
 	return output.Rows("WITHHELD|MODE|EFFECTS|EVENTS|MONEY", sums, func(s withheld.Sum) []any {
-		return []any{s.Kind, output.Badge(s.Mode), s.Effects, s.Events, decide.Sums(s.Money)}
+		return []any{label.KindOf(s.Kind).Name, output.Badge(s.Mode), s.Effects, s.Events, decide.Sums(s.Money)}
 	})
 }
 
 // Waiting lists, by cause, the number of events that continue without a person.
 func Waiting(causes []timeline.Cause, now time.Time) output.Table {
-	return output.Rows("GOES ON|REASON|EVENTS|OLDEST", causes, func(c timeline.Cause) []any {
+	return output.Rows("PAWL CONTINUES|REASON|EVENTS|OLDEST", causes, func(c timeline.Cause) []any {
 		return []any{output.Badge(c.Status), c.ReasonCode, c.Events, output.Age(c.Oldest, now)}
+	})
+}
+
+// Speeds lists how long the steps take from the receipt of an event, by kind: the median, and the 95th percentile.
+func Speeds(speeds []timeline.Speed) output.Table {
+	return output.Rows("STEP|TIMES|P50|P95", speeds, func(s timeline.Speed) []any {
+		return []any{label.KindOf(s.Kind).Name, s.Effects, output.Seconds(s.Median), output.Seconds(s.Most)}
 	})
 }
 
