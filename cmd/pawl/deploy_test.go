@@ -497,10 +497,10 @@ func TestCompose_Scripts_Parse(t *testing.T) {
 // uses.
 func TestDockerfile_BuildsAsContinuousIntegrationDoes(t *testing.T) {
 	t.Parallel()
-	const command = `CGO_ENABLED=0 go build -tags nodev -trimpath -ldflags='-s -w' -o `
+	command := regexp.MustCompile(`CGO_ENABLED=0 go build -tags nodev -trimpath -ldflags=['"]-s -w[^-]*(-X main\.\w+=\$[A-Z]+ ?)*['"] -o `)
 	for _, file := range []string{"deploy/Dockerfile", ".ci/run"} {
-		if !strings.Contains(commandtest.Read(t, filepath.Join(repository, file)), command) {
-			t.Errorf("%s does not build with %q", file, command)
+		if !command.MatchString(commandtest.Read(t, filepath.Join(repository, file))) {
+			t.Errorf("%s does not build with %s", file, command)
 		}
 	}
 	ignore := strings.Fields(commandtest.Read(t, filepath.Join(repository, ".dockerignore")))

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/command"
 )
 
-// The tag nodev leaves out `pawl dev` and `pawl send`. The image is built with it: a binary in production contains no
+// The tag nodev leaves out `pawl dev` and `pawl send`. The image is built with it: its binary contains no
 // code that signs events with the secrets of a source, and no sandbox.
 
 func devCommand(*command.App) *cobra.Command  { return leftOut("dev") }
@@ -21,7 +21,8 @@ func leftOut(name string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return fmt.Errorf("this binary was built without `pawl %s`; in a checkout, use go run ./cmd/pawl %[1]s", name)
+			return fmt.Errorf("this binary was built without `pawl %s`: use the binary of a release, or in a checkout "+
+				"go run ./cmd/pawl %[1]s", name)
 		},
 	}
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -77,35 +74,5 @@ func TestRun_ConfigMissing_NamesFlag(t *testing.T) {
 	r := pawl(t, nil, "--config", filepath.Join(t.TempDir(), "none.yaml"), "migrate")
 	if r.Code != 1 || !strings.Contains(r.Err, "--config") || !strings.Contains(r.Err, "none.yaml") {
 		t.Errorf("exit %d, stderr %q; want 1 and the flag", r.Code, r.Err)
-	}
-}
-
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	said := pawl(t, nil, "version")
-	if said.Code != 0 || !strings.HasPrefix(said.Out, "pawl ") || !strings.Contains(said.Out, ", commit ") || !strings.Contains(said.Out, runtime.Version()) {
-		t.Errorf("exit code %d, %q", said.Code, said.Out)
-	}
-	var b build
-	if err := json.Unmarshal([]byte(pawl(t, nil, "version", "--json").Out), &b); err != nil || b.Go != runtime.Version() || b.Version == "" {
-		t.Errorf("%+v, %v", b, err)
-	}
-}
-
-// pawl's list of the modules in the binary equals the list of the Go toolchain.
-func TestVersion_SBOM(t *testing.T) {
-	t.Parallel()
-	var got bom
-	if err := json.Unmarshal([]byte(pawl(t, nil, "version", "--sbom").Out), &got); err != nil {
-		t.Fatal(err)
-	}
-	info, _ := debug.ReadBuildInfo()
-	if got.Format != "CycloneDX" || got.Metadata.Component.Name != "github.com/pawlhq/pawl" || len(got.Components) != len(info.Deps)+1 {
-		t.Errorf("%+v, and %d modules are in the binary", got, len(info.Deps))
-	}
-	for _, c := range got.Components[1:] {
-		if !strings.HasPrefix(c.PURL, "pkg:golang/"+c.Name+"@v") {
-			t.Errorf("%+v", c)
-		}
 	}
 }

@@ -10,18 +10,26 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/command"
 )
 
+// A release sets these variables with the linker (-X main.version=v0.1.0). They override the build information of the
+// Go toolchain, because the image is built without the directory .git.
+var version, commit, date string
+
 // build describes the source of this binary.
 type build struct {
-	// Version is the release, or "devel" for a build of a checkout.
+	// Version is the release, a pseudo-version, or "devel" for a build of a checkout.
 	Version string `json:"version"`
 	// Commit is the commit of the build, followed by "+changes" if the checkout had uncommitted changes. It is empty if
 	// the build has no such information.
 	Commit string `json:"commit"`
-	Go     string `json:"go"`
+	// Date is the time of the commit (RFC 3339) and not of the build, so that two builds of a commit are equal. It is
+	// empty if the build has no such information.
+	Date string `json:"date"`
+	Go   string `json:"go"`
 }
 
 func (b build) String() string {
-	return fmt.Sprintf("pawl %s, commit %s, %s", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
+	return fmt.Sprintf("pawl %s, commit %s, date %s, %s", b.Version, cmp.Or(b.Commit, "unknown"),
+		cmp.Or(b.Date, "unknown"), b.Go)
 }
 
 func versionCommand(a *command.App) *cobra.Command {
@@ -41,28 +49,35 @@ func versionCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
+// readBuild describes this binary.
 func readBuild() build {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return build{Version: "devel"}
+	info, _ := debug.ReadBuildInfo()
+	return describe(info, build{Version: version, Commit: commit, Date: date})
+}
+
+// describe completes the values that the linker has set with the build information, which may be nil.
+func describe(info *debug.BuildInfo, linked build) build {
+	if info == nil {
+		info = &debug.BuildInfo{}
 	}
-	b := build{Version: info.Main.Version, Go: info.GoVersion}
-	if b.Version == "" || b.Version == "(devel)" {
-		b.Version = "devel"
-	}
-	changed := ""
+	settings := map[string]string{}
 	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			b.Commit = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "+changes"
-		}
+		settings[s.Key] = s.Value
 	}
-	if b.Commit != "" {
-		b.Commit += changed
+	stamped := settings["vcs.revision"]
+	if stamped != "" && settings["vcs.modified"] == "true" {
+		stamped += "+changes"
 	}
-	return b
+	main := info.Main.Version
+	if main == "(devel)" {
+		main = ""
+	}
+	return build{
+		Version: cmp.Or(linked.Version, main, "devel"),
+		Commit:  cmp.Or(linked.Commit, stamped),
+		Date:    cmp.Or(linked.Date, settings["vcs.time"]),
+		Go:      info.GoVersion,
+	}
 }
 
 // bom is a bill of materials in CycloneDX 1.6 JSON: https://cyclonedx.org/docs/1.6/json/. It contains the build
