@@ -21,6 +21,7 @@ func commands(a *command.App) []*cobra.Command {
 		devCommand(a),
 		ingressCommand(a),
 		workerCommand(a), consoleCommand(a), temporalUICommand(a),
+		command.Group("temporal", "The Temporal namespace", temporalSetup(a)),
 		command.Group("config", "The configuration", configCheck(a)),
 		flowsCommand(a),
 		migrateCommand(a),

@@ -18,6 +18,10 @@ func (a *App) Load() (*config.Config, error) { return a.loadWith(config.Load) }
 // LoadToAsk logs a warning for each other secret that cannot be read.
 func (a *App) LoadToAsk() (*config.Config, error) { return a.loadWith(config.LoadToAsk) }
 
+// LoadSecretless is [App.Load] for a command that uses no secret of the file, such as a command that only connects to
+// Temporal.
+func (a *App) LoadSecretless() (*config.Config, error) { return a.loadWith(config.LoadSecretless) }
+
 func (a *App) loadWith(load func(string, func(string) (string, bool), map[string]webhook.Provider) (*config.Config,
 	error)) (*config.Config, error) {
 	cfg, err := load(a.ConfigFile, a.Env, a.Providers)

@@ -25,6 +25,8 @@ type checker struct {
 	ask bool
 	// asks is set if the command needs only the database. Any other unreadable secret is then a warning.
 	asks bool
+	// secretless is set if the command needs no secret. An unreadable secret is then ignored.
+	secretless bool
 }
 
 // bad adds a fault for the setting at key, unless the decoder already reported one.
@@ -63,6 +65,7 @@ func (c *checker) check() {
 func (c *checker) resolve(r *Ref, key string) {
 	warning, err := r.resolve(c.dir, c.env)
 	switch fix := "set it, or correct " + strconv.Quote(r.String()); {
+	case err != nil && c.secretless:
 	case err != nil && c.asks && key != "database":
 		c.warn(key, err.Error(), fix)
 	case err != nil:

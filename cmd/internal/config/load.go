@@ -28,6 +28,12 @@ func LoadToAsk(path string, env func(string) (string, bool), providers map[strin
 	return load(path, checker{env: env, providers: providers, asks: true})
 }
 
+// LoadSecretless is [Load] for a command that uses no secret of the file. It ignores unreadable secrets.
+func LoadSecretless(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config,
+	error) {
+	return load(path, checker{env: env, providers: providers, secretless: true})
+}
+
 // Check is [Load] that also queries the provider of each source, so that faults which only the provider can detect
 // are reported with the others.
 func Check(path string, env func(string) (string, bool), providers map[string]webhook.Provider) (*Config, error) {
