@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/activities/published"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/outbox"
 )
 
-// Publisher publishes the outbox to the destinations: at least once, and in order within an account. Destinations
-// deduplicate by the ID of the event. Several publishers may run in parallel.
+// Publisher publishes the outbox to the destinations and the flows: at least once, and in order within an account.
+// Destinations deduplicate by the ID of the event. Several publishers may run in parallel.
 type Publisher struct {
 	Outbox       *outbox.Store
 	Destinations []Destination
@@ -24,12 +25,14 @@ type Publisher struct {
 	Log          *slog.Logger
 	// API is the base URL of pawl's API, for links in events. "" omits the links.
 	API string
+	// Flows stores the events that flows select as receipts. It may be nil.
+	Flows *published.Intake
 
 	once sync.Once
 	wake chan struct{}
 
 	// slow counts the accounts with requests that were in progress when their round ended. late waits for the
-	// goroutines that record their outcomes.
+	// goroutines that record their outcomes, and for Flows.
 	slow atomic.Int64
 	late sync.WaitGroup
 }
@@ -61,6 +64,7 @@ func (p *Publisher) waker() chan struct{} {
 
 // Wake makes the publisher read the outbox now. It never blocks.
 func (p *Publisher) Wake() {
+	p.Flows.Wake()
 	select {
 	case p.waker() <- struct{}{}:
 	default: // a wake-up is already pending
@@ -70,6 +74,7 @@ func (p *Publisher) Wake() {
 // Run publishes until ctx ends. It returns when all deliveries are recorded.
 func (p *Publisher) Run(ctx context.Context) {
 	defer p.late.Wait()
+	p.late.Go(func() { p.Flows.Run(ctx) }) // destinations and flows do not wait for each other
 	ticker := time.NewTicker(publishPoll)
 	defer ticker.Stop()
 	for {
@@ -191,7 +196,8 @@ func (p *Publisher) lease() time.Duration {
 // publish sends an event to the destinations that select its type and have not received it yet.
 func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 	ctx = event.WithTrace(ctx, e.Trace)
-	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
+	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true,
+		NoFlow: e.OnlyTo != "" || !p.Flows.Takes(e.Type)}
 	for _, d := range p.Destinations {
 		if e.OnlyTo != "" && e.OnlyTo != d.Name || !d.Takes(e.Type) || slices.Contains(e.DeliveredTo, d.Name) {
 			continue
@@ -219,10 +225,8 @@ func (p *Publisher) post(ctx context.Context, d Destination, e outbox.Event) err
 	ctx, cancel := context.WithTimeout(ctx, d.Policy.Timeout)
 	defer cancel()
 	header := httpcall.Header("", d.Token)
-	for name, value := range cloudEvent(e, p.API) {
-		if value != "" {
-			header.Set(name, headerValue(value))
-		}
+	for name, value := range published.Header(e, p.API) {
+		header.Set(name, value)
 	}
 	if len(d.Keys) > 0 {
 		SignStandard(header, d.Keys, e.EventID, time.Now(), e.Data)

@@ -119,6 +119,9 @@ func (c *Destinations) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRe
 	if len(result.Destinations) == 0 && result.Flow == nil {
 		result.Code = CodeNoDestination
 		result.Reason = fmt.Sprintf("no flow handles %s %q, and source %s is in the sources of no destination: add it to destinations.NAME.sources", r.Provider, r.Type, r.Source)
+		if r.Provider == flow.Pawl {
+			result.Reason = fmt.Sprintf("no flow selects %q any more: add it to flows.NAME.on.published", r.Type)
+		}
 	}
 	return result, nil
 }

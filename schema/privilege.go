@@ -79,7 +79,7 @@ var workerPrivileges = []privilege{
 	{"update", "released_at", "withheld", "a person releases withheld effects"},
 	{"update", "", "event_subjects, addresses, accounts, subscriptions, invoices, objects, grants, due, workspaces", "the rows are computed from facts"},
 	{"update", "but mode, kind, object", "tasks", "tasks are opened, closed and assigned"},
-	{"update", "attempts, next_at, last_error, delivered_to, published_at", "outbox", "events are delivered"},
+	{"update", "attempts, next_at, last_error, delivered_to, published_at, flows_at", "outbox", "events are delivered"},
 	{"update", "attempts, next_at, last_error, sent_at", "notice_messages", "messages are sent"},
 	{"update", "state, state_note, done, refused, failed, changed_at, started_at, finished_at", "jobs",
 		"a job makes progress"},

@@ -101,8 +101,14 @@ func (c *compiler) bad(path, problem, fix string) {
 
 func (c *compiler) trigger() {
 	on := c.d.On
-	if (on.Provider == "") == (on.Source == "") {
-		c.bad("on", "must name either a provider or a source", "write on: {provider: shopify, types: [orders/paid]}")
+	switch published := on.Published != nil; {
+	case published && (on.Provider != "" || on.Source != "" || on.Types != nil):
+		c.bad("on", "has published beside provider, source or types", "write only on: {published: [access.changed]}")
+	case published && len(on.Published) == 0:
+		c.bad("on.published", "is empty", "list the types: on: {published: [access.changed]}")
+	case !published && (on.Provider == "") == (on.Source == ""):
+		c.bad("on", "must name either a provider or a source, or published",
+			"write on: {provider: shopify, types: [orders/paid]}, or on: {published: [access.changed]}")
 	}
 	for i, t := range on.Types {
 		if strings.TrimSpace(t) == "" || slices.Contains(on.Types[:i], t) {

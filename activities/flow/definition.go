@@ -50,7 +50,12 @@ type Trigger struct {
 	Source   string `yaml:"source" json:"source,omitempty"`
 	// Types lists event types. If it is empty, the flow handles every type.
 	Types []string `yaml:"types" json:"types,omitempty"`
+	// Published lists types of the events that pawl publishes. The flow then has no provider, source or types.
+	Published []string `yaml:"published" json:"published,omitempty"`
 }
+
+// Pawl is the provider of the events that pawl publishes.
+const Pawl = "pawl"
 
 // Step is one effect of a flow: a request, or a task for a person.
 type Step struct {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,7 +119,7 @@ func (f *Flow) plan(e *Event) (p Plan, err error) {
 	if p.Wanted, err = holds(f.when, variables); err != nil || !p.Wanted {
 		return p, err
 	}
-	if p.Account, err = f.accountOf(variables); err != nil {
+	if p.Account, err = f.AccountOf(e); err != nil {
 		return p, err
 	}
 	planned := map[string]bool{}
@@ -156,16 +157,15 @@ func (f *Flow) plan(e *Event) (p Plan, err error) {
 	return p, nil
 }
 
-func (f *Flow) accountOf(variables map[string]any) (string, error) {
+// AccountOf returns the account of the event, or "". A published event contains its account.
+func (f *Flow) AccountOf(e *Event) (string, error) {
 	if f.account == nil {
+		if e.meta["provider"] == Pawl {
+			return e.meta["account"], nil
+		}
 		return "", nil
 	}
-	return keyOf(f.account, variables)
-}
-
-// AccountOf returns the account of the event, or "".
-func (f *Flow) AccountOf(e *Event) (string, error) {
-	account, err := f.accountOf(map[string]any{"event": e.body, "meta": e.meta})
+	account, err := keyOf(f.account, map[string]any{"event": e.body, "meta": e.meta})
 	return account, f.named(err)
 }
 
@@ -376,16 +376,11 @@ func (d Definition) Sinks() map[string][]string {
 
 // Handles reports whether the flow handles a type of a source's provider.
 func (d Definition) Handles(provider, source, eventType string) bool {
+	if provider == Pawl || d.On.Published != nil {
+		return provider == Pawl && slices.Contains(d.On.Published, eventType)
+	}
 	if d.On.Source != "" && d.On.Source != source || d.On.Provider != "" && d.On.Provider != provider {
 		return false
 	}
-	if len(d.On.Types) == 0 {
-		return true
-	}
-	for _, t := range d.On.Types {
-		if t == eventType {
-			return true
-		}
-	}
-	return false
+	return len(d.On.Types) == 0 || slices.Contains(d.On.Types, eventType)
 }

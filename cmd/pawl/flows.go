@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/flow"
+	"github.com/pawlhq/pawl/activities/published"
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/output"
@@ -45,11 +46,14 @@ func flowsList(a *command.App) *cobra.Command {
 			list := []listedFlow{}
 			for _, name := range slices.Sorted(maps.Keys(cfg.Flows)) {
 				f := cfg.Flows[name]
-				on := "provider " + f.On.Provider
-				if f.On.Source != "" {
+				on, types := "provider "+f.On.Provider, f.On.Types
+				switch {
+				case f.On.Published != nil:
+					on, types = "published by pawl", f.On.Published
+				case f.On.Source != "":
 					on = "source " + f.On.Source
 				}
-				list = append(list, listedFlow{name, on, append([]string{}, f.On.Types...),
+				list = append(list, listedFlow{name, on, append([]string{}, types...),
 					slices.Sorted(maps.Keys(f.Steps)), slices.Sorted(maps.Keys(f.Sinks())), f.Compiled.Hash})
 			}
 			return command.Emit(a, list, writeFlows)
@@ -85,8 +89,9 @@ func flowsTest(a *command.App) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		Long: `Print the plan of a flow for an event: its steps in order, the keys, the requests, the undo
 and the tasks. The command sends nothing and needs no database. FILE ("-" for standard input) is the body of the event.
+For a flow on events that pawl publishes, it is a CloudEvent, which contains the type, the mode and the account.
 Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a run of the event would park.`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return command.Usagef("--event FILE is missing")
 			}
@@ -109,6 +114,16 @@ Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a
 			}
 			meta := flow.Meta{ID: "test", Type: eventType, Provider: provider, Source: source, Account: account,
 				Mode: mode}
+			if of.On.Published != nil {
+				for _, name := range []string{"type", "mode", "account"} {
+					if cmd.Flags().Changed(name) {
+						return command.Usagef("--%s is not possible: the CloudEvent contains the %s", name, name)
+					}
+				}
+				if meta, err = publishedMeta(of, payload); err != nil {
+					return command.Usagef("%s: %w", file, err)
+				}
+			}
 			e, err := flow.NewEvent(meta, payload, time.Now())
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
@@ -118,7 +133,7 @@ Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a
 				return fmt.Errorf("a run of this event would park: %w", err)
 			}
 			result := testedFlow{Flow: args[0], Trial: tried, Keys: map[string]string{}, UndoKeys: map[string]string{}}
-			result.keys(of.Compiled, e, event.Ref{Provider: provider, Mode: mode, Account: account})
+			result.keys(of.Compiled, e, event.Ref{Provider: meta.Provider, Mode: meta.Mode, Account: meta.Account})
 			return command.Emit(a, result, writeTested)
 		},
 	}
@@ -127,6 +142,19 @@ Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a
 	cmd.Flags().StringVar(&mode, "mode", "live", "the `mode` of the event: live or test")
 	cmd.Flags().StringVar(&account, "account", "", "the provider's `account` of the event, if it has one")
 	return cmd
+}
+
+// publishedMeta returns the description of an event that pawl publishes, from its CloudEvent.
+func publishedMeta(of config.Flow, payload []byte) (m flow.Meta, err error) {
+	m, err = published.Meta(payload)
+	if err != nil {
+		return m, err
+	}
+	if !slices.Contains(of.On.Published, m.Type) {
+		return m, fmt.Errorf("the flow does not select the type %q: it selects %s", m.Type,
+			strings.Join(of.On.Published, ", "))
+	}
+	return m, nil
 }
 
 // sourceOf returns a source with the events of a flow, and its provider.

@@ -81,3 +81,47 @@ wrap
 		t.Errorf("JSON: %+v", got)
 	}
 }
+
+// The example of docs/flows.md with events that pawl publishes. The CloudEvent contains the type, the mode and the
+// account.
+func TestFlows_PublishedExampleOfTheDocs(t *testing.T) {
+	t.Parallel()
+	page := commandtest.Read(t, filepath.Join(repository, "docs", "flows.md"))
+	dir := t.TempDir()
+	file, paid := filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "paid.json")
+	commandtest.Write(t, file, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1)[1][1])
+	event := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(page)[1]
+	commandtest.Write(t, paid, event)
+	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "STRIPE_WEBHOOK_SECRET": "whsec_0123456789abcdef0123456789abcdef", "LICENCES_TOKEN": "t"}
+	run := func(in string, args ...string) commandtest.Result {
+		t.Helper()
+		return commandtest.Run(t, program(), in, env, append(args, "--config", file)...)
+	}
+	if r := run("", "flows", "list"); r.Code != 0 || !strings.Contains(r.Out, "events  published by pawl: billing.invoice.paid, billing.refund.succeeded") {
+		t.Errorf("flows list: %+v", r)
+	}
+	r := run("", "flows", "test", "licence", "--event", paid)
+	want := `flow licence: 1 step, account acme
+
+create
+  key      flow-request:pawl:live:licence:create:acme:in_1
+  request  PUT /licences/in_1 (sink licences)
+           {"account":"acme","plan":"pro"}
+  undo     none: a later refusal parks the run for a person
+`
+	if r.Code != 0 || r.Out != want {
+		t.Errorf("flows test: exit %d, %s\n%s\nwant\n%s", r.Code, r.Err, r.Out, want)
+	}
+	for name, tt := range map[string]struct{ in, problem string }{
+		"another type": {strings.Replace(event, "invoice.paid", "invoice.closed", 1), `does not select the type "billing.invoice.closed"`},
+		"data alone":   {`{"account": "acme"}`, "is not a CloudEvent of pawl"},
+		"another mode": {strings.Replace(event, "/pawl/live", "/pawl/prod", 1), "is not a CloudEvent of pawl"},
+	} {
+		if r := run(tt.in, "flows", "test", "licence", "--event", "-"); r.Code != 2 || !strings.Contains(r.Err, tt.problem) {
+			t.Errorf("%s: %+v, want %s", name, r, tt.problem)
+		}
+	}
+	if r := run("", "flows", "test", "licence", "--event", paid, "--mode", "test"); r.Code != 2 || !strings.Contains(r.Err, "the CloudEvent contains the mode") {
+		t.Errorf("--mode: %+v", r)
+	}
+}

@@ -802,10 +802,13 @@ create table outbox (
     only_to      text        not null default '',
     -- delivered_to lists the destinations that have acknowledged the event. A retry skips them.
     delivered_to text[]      not null default '{}',
-    published_at timestamptz
+    published_at timestamptz,
+    -- flows_at is when the event got a receipt for the flow that selects it, or was published without such a flow.
+    flows_at     timestamptz
 );
 create index outbox_unpublished on outbox (mode, account, id) where published_at is null;
 create index outbox_due on outbox (next_at, id) where published_at is null;
+create index outbox_flows on outbox (type, id) where flows_at is null;
 create index outbox_receipt on outbox (receipt_id);
 -- The history of an account's access.
 create index outbox_access on outbox (mode, account, id) where type = 'access.changed';

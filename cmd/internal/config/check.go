@@ -37,6 +37,15 @@ func (c *checker) bad(key, problem, fix string) {
 	c.fault(key, c.lines[key], problem, fix)
 }
 
+// badAt is bad for a fault of a text. It includes the column of the text.
+func (c *checker) badAt(key, problem, fix string) {
+	if c.faulty(key) {
+		return
+	}
+	at := c.places[key]
+	c.faults = append(c.faults, Fault{Key: key, Line: at.line, Column: at.column, Problem: problem, Fix: fix})
+}
+
 // checkable is a section of the configuration that has its own rules.
 type checkable interface{ check(c *checker, key string) }
 

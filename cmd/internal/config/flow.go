@@ -33,8 +33,19 @@ func (c *Config) HasFlow(source string) bool {
 	})
 }
 
-// sourcesOf returns the sources with the events of a flow.
+// PublishedTypes returns the types of pawl's own events that flows select.
+func (c *Config) PublishedTypes() (types []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Flows)) {
+		types = append(types, c.Flows[name].On.Published...)
+	}
+	return types
+}
+
+// sourcesOf returns the sources with the events of a flow. It returns nil for a flow on published events.
 func (c *Config) sourcesOf(f Flow) (names []string) {
+	if f.On.Published != nil {
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
 		if f.On.Source == name || f.On.Source == "" && f.On.Provider == c.Sources[name].Provider {
 			names = append(names, name)
@@ -69,6 +80,7 @@ func (f *Flow) check(c *checker, key string) {
 		c.bad(at, fault.Problem, fault.Fix)
 	}
 	f.checkTrigger(c, key+".on")
+	f.checkPublished(c, key+".on.published")
 	for sink, places := range f.Sinks() {
 		for _, place := range places {
 			switch known := c.cfg.Sinks[sink]; {
@@ -83,10 +95,63 @@ func (f *Flow) check(c *checker, key string) {
 	}
 }
 
+// publishable lists the types that a flow can select: the types of docs/sinks.openapi.yaml without access.snapshot, and
+// one type for each status of a dispute at Stripe.
+var publishable = []string{
+	"access.changed", "billing.checkout.completed",
+	disputeEvents + "lost", disputeEvents + "needs_response", disputeEvents + "prevented",
+	disputeEvents + "under_review", disputeEvents + "warning_closed", disputeEvents + "warning_needs_response",
+	disputeEvents + "warning_under_review", disputeEvents + "won",
+	"billing.invoice.closed", "billing.invoice.paid", "billing.payment.failed",
+	"billing.refund.failed", "billing.refund.succeeded", "billing.subscription.changed", "billing.subscription.ended",
+	"task.closed", "task.due_soon", "task.opened",
+}
+
+// checkPublished checks the names of published events. A flow that opens tasks must not run for events about tasks: its
+// own tasks would start it again.
+func (f *Flow) checkPublished(c *checker, key string) {
+	tasks := ""
+	for _, name := range slices.Sorted(maps.Keys(f.Steps)) {
+		if f.Steps[name].Task != nil {
+			tasks = name
+		}
+	}
+	for i, t := range f.On.Published {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		switch {
+		case t == "access.snapshot":
+			c.badAt(at, "access.snapshot repeats the access of an account for a destination, and reports no change",
+				"select access.changed")
+		case !slices.Contains(publishable, t):
+			c.badAt(at, fmt.Sprintf("%q is not an event that pawl publishes to flows", t),
+				"write one of: "+strings.Join(publishable, ", "))
+		case slices.Contains(f.On.Published[:i], t):
+			c.badAt(at, fmt.Sprintf("%q is listed twice", t), "remove one")
+		case strings.HasPrefix(t, "task.") && tasks != "":
+			c.badAt(at, "would start the flow again for each task that its step "+tasks+" opens",
+				"remove the type, or the step")
+		}
+	}
+}
+
+// modesOf returns the sources that determine the modes of a flow's events. pawl publishes events about the sources of
+// billing.
+func (c *Config) modesOf(f Flow) (names []string) {
+	if f.On.Published == nil {
+		return c.sourcesOf(f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		if c.Sources[name].Provider == billing {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // checkModes reports a sink that does not serve the mode of a source of the flow. The events of this source would skip
 // the step.
 func (f *Flow) checkModes(c *checker, key, sink string, known *Sink) {
-	for _, name := range c.cfg.sourcesOf(*f) {
+	for _, name := range c.cfg.modesOf(*f) {
 		mode := string(c.cfg.Sources[name].Mode)
 		if _, serves := known.Modes()[mode]; mode != "" && !serves {
 			c.bad(key, fmt.Sprintf("the sink %s does not serve the mode %s of the source %s", sink, mode, name),
@@ -127,11 +192,13 @@ func (c *checker) flowsDiffer() {
 	for i, name := range names {
 		for _, other := range names[:i] {
 			a, b := c.cfg.Flows[name], c.cfg.Flows[other]
+			published := slices.ContainsFunc(a.On.Published,
+				func(t string) bool { return slices.Contains(b.On.Published, t) })
 			types := len(a.On.Types) == 0 || len(b.On.Types) == 0 ||
 				slices.ContainsFunc(a.On.Types, func(t string) bool { return slices.Contains(b.On.Types, t) })
 			sources := slices.ContainsFunc(c.cfg.sourcesOf(a),
 				func(s string) bool { return slices.Contains(c.cfg.sourcesOf(b), s) })
-			if types && sources {
+			if published || types && sources {
 				c.bad("flows."+name+".on", "selects events that flow "+other+" also selects",
 					"move the steps into one flow, and give them conditions: an event has at most one flow")
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -26,6 +27,9 @@ func (s *Source) check(c *checker, key string) {
 	if !sourceName.MatchString(name) {
 		c.bad(key, "is not a valid source name",
 			"use lower-case letters, digits, - and _: it is the last part of the URL")
+	}
+	if name == flow.Pawl {
+		c.bad(key, "is the name of the events that pawl publishes", "choose another name")
 	}
 	provider, known := c.providers[s.Provider]
 	switch {

@@ -24,6 +24,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/github"
 	"github.com/pawlhq/pawl/ingress/shopify"
+	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -115,8 +116,8 @@ func examples(t *testing.T) (texts []string) {
 	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
 		texts = append(texts, string(m[1]))
 	}
-	if len(texts) != 2 {
-		t.Fatalf("docs/flows.md has %d examples; this file runs 2", len(texts))
+	if len(texts) != 3 {
+		t.Fatalf("docs/flows.md has %d examples; this package runs 3", len(texts))
 	}
 	return texts
 }
@@ -129,7 +130,7 @@ func flowing(t *testing.T, c *config.Config, example string, s *stores) {
 	write(t, file, example)
 	loaded, err := config.Load(file, func(name string) (string, bool) {
 		return map[string]string{"DATABASE_URL": "postgres://localhost/unused"}[name] + testSecret, true
-	}, map[string]webhook.Provider{"shopify": shopify.Provider, "github": github.Provider})
+	}, map[string]webhook.Provider{"shopify": shopify.Provider, "github": github.Provider, "stripe": stripe.Provider})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +383,7 @@ func TestConfiguredFlow_SlowStep_DelaysOnlyItsOwn(t *testing.T) {
 // The second example opens its task, and ignores other issues.
 func TestConfiguredFlow_TaskExample(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[1], newStores(t, nil)) })
+	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[2], newStores(t, nil)) })
 	e, _ := r.paid("code", "github", "issues.opened", branchSeed("incident"), `{"issue": {"id": 41, "title": "It burns", "labels": [{"name": "incident"}]}}`)
 	r.status(e, receipt.Processed)
 	e, _ = r.paid("code", "github", "issues.opened", branchSeed("question"), `{"issue": {"id": 42, "title": "Why?", "labels": []}}`)

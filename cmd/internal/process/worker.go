@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/activities/published"
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/billing"
@@ -186,6 +187,8 @@ func (n *Node) Equip() (book *ledger.Store, publisher *activities.Publisher, all
 		Outbox: outbox.New(n.Pool), Destinations: n.gates.destinations(n.Config),
 		Client: n.tracing.Client(httpcall.NewClient()), Log: n.log, API: n.Config.Console.API(),
 	}
+	publisher.Flows = &published.Intake{Outbox: publisher.Outbox, Receipts: n.Receipts,
+		Types: n.Config.PublishedTypes(), API: publisher.API, Log: n.log}
 	of, err := n.receivers(effects, publisher.Wake)
 	if err != nil {
 		return nil, nil, nil, err
