@@ -14,6 +14,8 @@ type Run struct {
 // Call is a step of a flow, or its undo, in a run. Histories contain it, so it holds no payload and no output.
 type Call struct {
 	Flow, Hash, Step string
+	// Item is the number of the item, from 1, or 0 for a step without for_each.
+	Item int `json:",omitempty"`
 	// Sink is "" for a task.
 	Sink string `json:",omitempty"`
 	// Request is the hash of the request if it depends on the event alone.

@@ -31,6 +31,7 @@ type Flow struct {
 type step struct {
 	Step
 	name      string
+	forEach   *expression
 	when, key *expression
 	request   *request
 	undo      *request
@@ -128,10 +129,14 @@ func (c *compiler) expression(path, source string, variables scope, kinds ...typ
 	}
 	if len(kinds) > 0 && !x.has(kinds...) {
 		c.bad(path, "has the type "+x.checked.OutputType().String(), "write an expression of another type: "+
-			map[types.Kind]string{types.BoolKind: "a condition", types.StringKind: "text"}[kinds[0]])
+			map[types.Kind]string{types.BoolKind: "a condition", types.StringKind: "text",
+				types.ListKind: "a list"}[kinds[0]])
 	}
 	return x
 }
+
+// stepScopes lists the variables of the expressions of a step.
+type stepScopes struct{ event, request, undo scope }
 
 func (c *compiler) step(name string, s Step) *step {
 	at := "steps." + name
@@ -146,20 +151,25 @@ func (c *compiler) step(name string, s Step) *step {
 				"correct the name: "+strings.Join(slices.Sorted(maps.Keys(c.d.Steps)), ", "))
 		}
 	}
-	out.when = c.expression(at+".when", s.When, ofEvent, types.BoolKind)
-	out.key = c.key(at+".key", s.Key)
+	scopes := stepScopes{ofEvent, ofStep, ofUndo}
+	if s.ForEach != "" {
+		out.forEach = c.expression(at+".for_each", s.ForEach, ofEvent, types.ListKind)
+		scopes = stepScopes{ofEvent.perItem(), ofStep.perItem(), ofUndo.perItem()}
+	}
+	out.when = c.expression(at+".when", s.When, scopes.event, types.BoolKind)
+	out.key = c.key(at+".key", s.Key, scopes.event)
 	switch {
 	case (s.HTTP == nil) == (s.Task == nil):
 		c.bad(at, "must have either http or task", "write http: {sink: NAME, path: /…} or task: {title: …}")
 	case s.Task != nil:
-		c.task(at, s, out)
+		c.task(at, s, out, scopes.event)
 	default:
-		out.request = c.request(at, name, *s.HTTP, s.Body, ofStep)
+		out.request = c.request(at, name, *s.HTTP, s.Body, scopes.request)
 		c.answer(at, s, out)
 		if s.Undo != nil && s.Undo.HTTP == nil {
 			c.bad(at+".undo", "has no http", "write undo: {http: {sink: NAME, method: DELETE, path: /…}}")
 		} else if s.Undo != nil {
-			out.undo = c.request(at+".undo", name, *s.Undo.HTTP, s.Undo.Body, ofUndo)
+			out.undo = c.request(at+".undo", name, *s.Undo.HTTP, s.Undo.Body, scopes.undo)
 			if s.Undo.HTTP.Sink != s.HTTP.Sink {
 				c.bad(at+".undo.http.sink", "differs from the sink of the step",
 					"name the same sink: the system that did the effect undoes it")
@@ -170,12 +180,12 @@ func (c *compiler) step(name string, s Step) *step {
 }
 
 // key compiles the key of a step. A key depends on the event alone, so that every run of the event has the same keys.
-func (c *compiler) key(path, source string) *expression {
+func (c *compiler) key(path, source string, variables scope) *expression {
 	if source == "" {
 		c.bad(path, "is missing", `name the business object of the effect: key: "string(event.id)"`)
 		return nil
 	}
-	x, faults := compile(path, source, ofEvent, true)
+	x, faults := compile(path, source, variables, true)
 	if c.faults = append(c.faults, faults...); x == nil {
 		return nil
 	}
@@ -185,12 +195,12 @@ func (c *compiler) key(path, source string) *expression {
 	return x
 }
 
-func (c *compiler) task(at string, s Step, out *step) {
+func (c *compiler) task(at string, s Step, out *step, variables scope) {
 	if s.Task.Title == "" {
 		c.bad(at+".task.title", "is missing", "write the title of the task")
 	}
 	var faults []Fault
-	out.title, faults = parseTemplate(at+".task.title", s.Task.Title, ofEvent)
+	out.title, faults = parseTemplate(at+".task.title", s.Task.Title, variables)
 	c.faults = append(c.faults, faults...)
 	for field, set := range map[string]bool{"body": s.Body != "", "output": s.Output != nil,
 		"refusals": s.Refusals != nil,
@@ -278,6 +288,11 @@ func (c *compiler) references(x *expression, of string) (some bool) {
 			}
 			if !slices.Contains(c.d.before(of), name) {
 				bad(fmt.Sprintf("steps.%s is not a step that %s waits for", name, of), "add it to after of "+of)
+				continue
+			}
+			if c.d.Steps[name].ForEach != "" {
+				bad(fmt.Sprintf("steps.%s has an output for each of its items, which other steps cannot read", name),
+					"compute the value from event")
 				continue
 			}
 		}

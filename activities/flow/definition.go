@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,9 @@ import (
 const (
 	// MaxSteps is the maximum number of steps of a flow.
 	MaxSteps = 50
+	// MaxItems is the maximum number of items of a step, and MaxPlanned of requests and tasks of one event.
+	MaxItems   = 100
+	MaxPlanned = 500
 	// MaxExpression is the maximum length of an expression or a template, in bytes.
 	MaxExpression = 4 << 10
 	// MaxCost is the maximum cost of one evaluation, in CEL's units: about one per operation, and one per ten bytes of
@@ -61,9 +65,11 @@ const Pawl = "pawl"
 type Step struct {
 	// After lists the steps that must be settled first.
 	After []string `yaml:"after" json:"after,omitempty"`
-	When  string   `yaml:"when" json:"when,omitempty"`
-	HTTP  *HTTP    `yaml:"http" json:"http,omitempty"`
-	Task  *Task    `yaml:"task" json:"task,omitempty"`
+	// ForEach is an expression for a list. The step then runs once for each item, with the variable item.
+	ForEach string `yaml:"for_each" json:"for_each,omitempty"`
+	When    string `yaml:"when" json:"when,omitempty"`
+	HTTP    *HTTP  `yaml:"http" json:"http,omitempty"`
+	Task    *Task  `yaml:"task" json:"task,omitempty"`
 	// Key identifies the business object of the effect, such as an order. Events with the same key cause one effect.
 	Key  string `yaml:"key" json:"key"`
 	Body string `yaml:"body" json:"body,omitempty"`
@@ -137,4 +143,29 @@ func Decode(version []byte) (*Flow, error) {
 		return nil, fmt.Errorf("compile the stored definition of flow %s: %w", s.Name, faults[0])
 	}
 	return f, nil
+}
+
+// Sinks returns the names of the sinks that the flow uses.
+func (d Definition) Sinks() map[string][]string {
+	used := map[string][]string{}
+	for name, s := range d.Steps {
+		if s.HTTP != nil {
+			used[s.HTTP.Sink] = append(used[s.HTTP.Sink], "steps."+name+".http.sink")
+		}
+		if s.Undo != nil && s.Undo.HTTP != nil {
+			used[s.Undo.HTTP.Sink] = append(used[s.Undo.HTTP.Sink], "steps."+name+".undo.http.sink")
+		}
+	}
+	return used
+}
+
+// Handles reports whether the flow handles a type of a source's provider.
+func (d Definition) Handles(provider, source, eventType string) bool {
+	if provider == Pawl || d.On.Published != nil {
+		return provider == Pawl && slices.Contains(d.On.Published, eventType)
+	}
+	if d.On.Source != "" && d.On.Source != source || d.On.Provider != "" && d.On.Provider != provider {
+		return false
+	}
+	return len(d.On.Types) == 0 || slices.Contains(d.On.Types, eventType)
 }

@@ -37,6 +37,9 @@ const (
 	ofAnswer scope = "status body"
 )
 
+// perItem returns the scope of an expression in a step that runs once for each item.
+func (s scope) perItem() scope { return s + " item" }
+
 // maxLoops is the maximum nesting of loops (map, filter, all, exists) in an expression.
 const maxLoops = 2
 

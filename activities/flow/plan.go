@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +22,15 @@ type Event struct {
 	meta       map[string]string
 	body       any
 	receivedAt time.Time
+	// item is the number of the item that the event is evaluated for, from 1, or 0.
+	item int
+}
+
+// AtItem returns the event for an item of a step with for_each. The first item has the number 1.
+func (e *Event) AtItem(item int) *Event {
+	of := *e
+	of.item = item
+	return &of
 }
 
 // NewEvent decodes the payload of an event.
@@ -74,6 +82,8 @@ type Plan struct {
 // Planned is a step that the event causes.
 type Planned struct {
 	Name string
+	// Item is the number of the item, from 1, or 0 for a step without for_each.
+	Item int `json:",omitempty"`
 	// Sink is "" for a task.
 	Sink string
 	// Key identifies the business object.
@@ -108,15 +118,14 @@ func (f *Flow) named(err error) error {
 }
 
 // Plan evaluates everything that depends on the event alone. An error is an [*Error] and contains no value of the
-// event.
+// event except a key.
 func (f *Flow) Plan(e *Event) (Plan, error) {
 	p, err := f.plan(e)
 	return p, f.named(err)
 }
 
 func (f *Flow) plan(e *Event) (p Plan, err error) {
-	variables := map[string]any{"event": e.body, "meta": e.meta}
-	if p.Wanted, err = holds(f.when, variables); err != nil || !p.Wanted {
+	if p.Wanted, err = holds(f.when, e.variables()); err != nil || !p.Wanted {
 		return p, err
 	}
 	if p.Account, err = f.AccountOf(e); err != nil {
@@ -124,35 +133,22 @@ func (f *Flow) plan(e *Event) (p Plan, err error) {
 	}
 	planned := map[string]bool{}
 	for _, s := range f.steps {
-		wanted, err := holds(s.when, variables)
+		found, err := f.planStep(s, e)
 		if err != nil {
 			return p, err
 		}
-		if !wanted {
-			continue
-		}
-		planned[s.name] = true
-		next := Planned{Name: s.name, Undo: s.undo != nil || s.title != nil}
-		for _, o := range f.Definition.before(s.name) { // all, because a step between may be left out
-			if planned[o] {
-				next.After = append(next.After, o)
+		for i := range found {
+			for _, o := range f.Definition.before(s.name) { // all, because a step between may be left out
+				if planned[o] {
+					found[i].After = append(found[i].After, o)
+				}
 			}
 		}
-		if next.Key, err = keyOf(s.key, variables); err != nil {
-			return p, err
+		planned[s.name] = len(found) > 0
+		if p.Steps = append(p.Steps, found...); len(p.Steps) > MaxPlanned {
+			return p, &Error{Field: "steps", Problem: fmt.Sprintf("the event has more than %d requests and tasks",
+				MaxPlanned)}
 		}
-		if s.request == nil {
-			if _, err := s.titleOf(variables); err != nil {
-				return p, err
-			}
-		} else if next.Sink = s.request.Sink; !s.request.waits {
-			r, err := s.request.fill(variables)
-			if err != nil {
-				return p, err
-			}
-			next.Hash = r.Hash()
-		}
-		p.Steps = append(p.Steps, next)
 	}
 	return p, nil
 }
@@ -165,7 +161,7 @@ func (f *Flow) AccountOf(e *Event) (string, error) {
 		}
 		return "", nil
 	}
-	account, err := keyOf(f.account, map[string]any{"event": e.body, "meta": e.meta})
+	account, err := keyOf(f.account, e.variables())
 	return account, f.named(err)
 }
 
@@ -211,7 +207,11 @@ func (f *Flow) Request(e *Event, name string, outputs map[string]Output) (Reques
 	if s == nil || s.request == nil {
 		return Request{}, fmt.Errorf("flow %s has no step %q with a request", f.Name, name)
 	}
-	r, err := s.request.fill(f.variables(e, outputs))
+	variables, err := s.variables(e, outputs)
+	if err != nil {
+		return Request{}, f.named(err)
+	}
+	r, err := s.request.fill(variables)
 	r.Refusals = s.Refusals
 	return r, f.named(s.explained(err, outputs))
 }
@@ -222,7 +222,10 @@ func (f *Flow) Undo(e *Event, name string, outputs map[string]Output, output Out
 	if s == nil || s.undo == nil {
 		return Request{}, fmt.Errorf("flow %s has no step %q with an undo", f.Name, name)
 	}
-	variables := f.variables(e, outputs)
+	variables, err := s.variables(e, outputs)
+	if err != nil {
+		return Request{}, f.named(err)
+	}
 	variables["output"] = values(output)
 	r, err := s.undo.fill(variables)
 	return r, f.named(err)
@@ -248,12 +251,28 @@ func (s *step) explained(err error, outputs map[string]Output) error {
 	return failed
 }
 
-func (f *Flow) variables(e *Event, outputs map[string]Output) map[string]any {
-	steps := map[string]any{}
+// variables returns the variables that depend on the event alone.
+func (e *Event) variables() map[string]any { return map[string]any{"event": e.body, "meta": e.meta} }
+
+// variables returns the variables of the step, with the item that the event is evaluated for.
+func (s *step) variables(e *Event, outputs map[string]Output) (map[string]any, error) {
+	variables, steps := e.variables(), map[string]any{}
 	for name, o := range outputs {
 		steps[name] = values(o)
 	}
-	return map[string]any{"event": e.body, "meta": e.meta, "steps": steps}
+	variables["steps"] = steps
+	if s.forEach == nil {
+		return variables, nil
+	}
+	items, err := s.items(e)
+	if err != nil {
+		return nil, err
+	}
+	if e.item < 1 || e.item > len(items) {
+		return nil, &Error{Field: s.forEach.path, Problem: fmt.Sprintf("the list has no item %d", e.item)}
+	}
+	variables["item"] = items[e.item-1]
+	return variables, nil
 }
 
 func values(o Output) map[string]any {
@@ -338,7 +357,11 @@ func (f *Flow) Task(e *Event, name string) (t PlannedTask, err error) {
 	if s.Task.Due > 0 {
 		t.Due = e.receivedAt.Add(s.Task.Due)
 	}
-	t.Title, err = s.titleOf(map[string]any{"event": e.body, "meta": e.meta})
+	variables, err := s.variables(e, nil)
+	if err != nil {
+		return t, f.named(err)
+	}
+	t.Title, err = s.titleOf(variables)
 	return t, f.named(err)
 }
 
@@ -358,29 +381,4 @@ func (f *Flow) find(name string) *step {
 		}
 	}
 	return nil
-}
-
-// Sinks returns the names of the sinks that the flow uses.
-func (d Definition) Sinks() map[string][]string {
-	used := map[string][]string{}
-	for name, s := range d.Steps {
-		if s.HTTP != nil {
-			used[s.HTTP.Sink] = append(used[s.HTTP.Sink], "steps."+name+".http.sink")
-		}
-		if s.Undo != nil && s.Undo.HTTP != nil {
-			used[s.Undo.HTTP.Sink] = append(used[s.Undo.HTTP.Sink], "steps."+name+".undo.http.sink")
-		}
-	}
-	return used
-}
-
-// Handles reports whether the flow handles a type of a source's provider.
-func (d Definition) Handles(provider, source, eventType string) bool {
-	if provider == Pawl || d.On.Published != nil {
-		return provider == Pawl && slices.Contains(d.On.Published, eventType)
-	}
-	if d.On.Source != "" && d.On.Source != source || d.On.Provider != "" && d.On.Provider != provider {
-		return false
-	}
-	return len(d.On.Types) == 0 || slices.Contains(d.On.Types, eventType)
 }

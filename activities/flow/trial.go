@@ -2,6 +2,7 @@ package flow
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -17,13 +18,28 @@ type Trial struct {
 
 // TrialStep is a step that the event causes.
 type TrialStep struct {
-	Name  string   `json:"name"`
+	Name string `json:"name"`
+	// Item is the number of the item, from 1, or 0 for a step without for_each.
+	Item  int      `json:"item,omitempty"`
 	After []string `json:"after,omitempty"`
 	// Key is the key of the step. The ledger key contains more.
 	Key     string        `json:"key"`
 	Request *TrialRequest `json:"request,omitempty"`
 	Undo    *TrialRequest `json:"undo,omitempty"`
 	Task    *TrialTask    `json:"task,omitempty"`
+}
+
+// Label returns the name of the step, with the number of the item: "book[2]".
+func (p Planned) Label() string { return labelOf(p.Name, p.Item) }
+
+// Label returns the name of the step, with the number of the item.
+func (t TrialStep) Label() string { return labelOf(t.Name, t.Item) }
+
+func labelOf(name string, item int) string {
+	if item == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s[%d]", name, item)
 }
 
 // TrialRequest is a request that a step would send. It contains $STEP.NAME in place of each output of a step. Problem
@@ -54,7 +70,8 @@ func (f *Flow) Try(e *Event) (Trial, error) {
 	outputs := map[string]Output{}
 	for _, planned := range p.Steps {
 		s := f.find(planned.Name)
-		step := TrialStep{Name: s.name, After: planned.After, Key: planned.Key}
+		step := TrialStep{Name: s.name, Item: planned.Item, After: planned.After, Key: planned.Key}
+		e := e.AtItem(planned.Item)
 		outputs[s.name] = s.placeholders()
 		if s.request == nil {
 			opened, err := f.Task(e, s.name)

@@ -61,6 +61,36 @@ func withNumbers(v any) (_ any, err error) {
 	return v, nil
 }
 
+// native returns a CEL value as decodeJSON returns it. It returns a value that JSON does not have unchanged.
+func native(v ref.Val) any {
+	switch v := v.(type) {
+	case types.Null:
+		return nil
+	case types.Bool:
+		return bool(v)
+	case types.Int:
+		return int64(v)
+	case types.Double:
+		return float64(v)
+	case types.String:
+		return string(v)
+	case traits.Mapper:
+		m := map[string]any{}
+		for i := v.Iterator(); i.HasNext() == types.True; {
+			key := i.Next()
+			m[text(key)] = native(v.Get(key))
+		}
+		return m
+	case traits.Lister:
+		list := []any{}
+		for i := v.Iterator(); i.HasNext() == types.True; {
+			list = append(list, native(i.Next()))
+		}
+		return list
+	}
+	return v
+}
+
 // adapter converts Go values to CEL values. Its maps iterate in the order of their keys, because a body must have the
 // same bytes in every attempt.
 type adapter struct {

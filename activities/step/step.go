@@ -222,13 +222,13 @@ func (f *Flows) UndoFlowStep(ctx context.Context, in activities.EffectInput[flow
 
 func (f *Flows) sendRequest(ctx context.Context, in activities.EffectInput[flow.Call]) (effect.Result, error) {
 	return f.send(ctx, in, func(s stepFlow) (flow.Request, error) {
-		return s.Request(s.event, in.For.Step, s.outputs)
+		return s.Request(s.event.AtItem(in.For.Item), in.For.Step, s.outputs)
 	}, func(s stepFlow, status int, answer []byte) flow.Output { return s.Read(in.For.Step, status, answer) })
 }
 
 func (f *Flows) undoRequest(ctx context.Context, in activities.EffectInput[flow.Call]) (effect.Result, error) {
 	return f.send(ctx, in, func(s stepFlow) (flow.Request, error) {
-		return s.Undo(s.event, in.For.Step, s.outputs, s.own)
+		return s.Undo(s.event.AtItem(in.For.Item), in.For.Step, s.outputs, s.own)
 	}, func(stepFlow, int, []byte) flow.Output { return flow.Output{} })
 }
 
@@ -290,7 +290,7 @@ func (f *Flows) openTask(ctx context.Context, in activities.EffectInput[flow.Cal
 	s, err := f.open(ctx, in)
 	var opened flow.PlannedTask
 	if err == nil {
-		if opened, err = s.Task(s.event, in.For.Step); err != nil {
+		if opened, err = s.Task(s.event.AtItem(in.For.Item), in.For.Step); err != nil {
 			err = effect.Fault("%s", err)
 		}
 	}

@@ -76,7 +76,7 @@ func writeFlows(a *command.App, list []listedFlow) {
 type testedFlow struct {
 	Flow string `json:"flow"`
 	flow.Trial
-	// Keys and UndoKeys hold the ledger keys, by step.
+	// Keys and UndoKeys hold the ledger keys, by step: "label", or "label[2]" for the second item of a for_each.
 	Keys     map[string]string `json:"ledger_keys"`
 	UndoKeys map[string]string `json:"undo_ledger_keys"`
 }
@@ -174,7 +174,7 @@ func (t *testedFlow) keys(f *flow.Flow, e *flow.Event, of event.Ref) {
 		return
 	}
 	for i, s := range plan.Configured(flow.Run{Name: f.Name, Hash: f.Hash, Steps: p.Steps}, of) {
-		name := p.Steps[i].Name
+		name := p.Steps[i].Label()
 		if t.Keys[name] = s.Key; s.Undo != nil {
 			t.UndoKeys[name] = s.Undo(effect.Result{}).Key
 		}
@@ -195,11 +195,11 @@ func writeTested(a *command.App, t testedFlow) {
 		fmt.Fprintf(a.Out, "  %-8s %s\n", name, output.Clean(fmt.Sprintf(format, args...)))
 	}
 	for _, s := range t.Steps {
-		fmt.Fprintf(a.Out, "\n%s\n", s.Name)
+		fmt.Fprintf(a.Out, "\n%s\n", s.Label())
 		if len(s.After) > 0 {
 			line("after", "%s", strings.Join(s.After, ", "))
 		}
-		line("key", "%s", t.Keys[s.Name])
+		line("key", "%s", t.Keys[s.Label()])
 		if s.Request != nil {
 			writeTrial(line, "request", s.Request)
 		}
@@ -212,7 +212,7 @@ func writeTested(a *command.App, t testedFlow) {
 		switch {
 		case s.Undo != nil:
 			writeTrial(line, "undo", s.Undo)
-			line("", "key %s", t.UndoKeys[s.Name])
+			line("", "key %s", t.UndoKeys[s.Label()])
 		case s.Task != nil:
 			line("undo", "cancels the task")
 		default:

@@ -89,7 +89,7 @@ func TestFlows_PublishedExampleOfTheDocs(t *testing.T) {
 	page := commandtest.Read(t, filepath.Join(repository, "docs", "flows.md"))
 	dir := t.TempDir()
 	file, paid := filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "paid.json")
-	commandtest.Write(t, file, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1)[1][1])
+	commandtest.Write(t, file, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1)[2][1])
 	event := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(page)[1]
 	commandtest.Write(t, paid, event)
 	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "STRIPE_WEBHOOK_SECRET": "whsec_0123456789abcdef0123456789abcdef", "LICENCES_TOKEN": "t"}
@@ -123,5 +123,41 @@ create
 	}
 	if r := run("", "flows", "test", "licence", "--event", paid, "--mode", "test"); r.Code != 2 || !strings.Contains(r.Err, "the CloudEvent contains the mode") {
 		t.Errorf("--mode: %+v", r)
+	}
+}
+
+// The example of docs/flows.md with a list: each item has a request of its own.
+func TestFlows_ListExampleOfTheDocs(t *testing.T) {
+	t.Parallel()
+	page := commandtest.Read(t, filepath.Join(repository, "docs", "flows.md"))
+	file := filepath.Join(t.TempDir(), "pawl.yaml")
+	commandtest.Write(t, file, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1)[1][1])
+	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "SHOPIFY_SECRET": "shpss_0123456789abcdef0123456789abcdef", "TICKETS_TOKEN": "t"}
+	r := commandtest.Run(t, program(), `{"id": 1, "line_items": [{"sku": "mug", "quantity": 2}, {"sku": "a/b", "quantity": 1}]}`, env,
+		"flows", "test", "book-tickets", "--event", "-", "--config", file)
+	want := `flow book-tickets: 3 steps
+
+book[1]
+  key      flow-request:shopify:live:book-tickets:book:1/mug
+  request  PUT /bookings/1/mug (sink tickets)
+           {"seats":2}
+  undo     DELETE /bookings/1/mug (sink tickets)
+           key undo-flow-request:shopify:live:book-tickets:book:1/mug
+
+book[2]
+  key      flow-request:shopify:live:book-tickets:book:1/a/b
+  request  PUT /bookings/1/a%2Fb (sink tickets)
+           {"seats":1}
+  undo     DELETE /bookings/1/a%2Fb (sink tickets)
+           key undo-flow-request:shopify:live:book-tickets:book:1/a/b
+
+confirm
+  after    book
+  key      flow-request:shopify:live:book-tickets:confirm:1
+  request  POST /orders/1/confirm (sink tickets)
+  undo     none: a later refusal parks the run for a person
+`
+	if r.Code != 0 || r.Out != want {
+		t.Errorf("flows test: exit %d, %s\n%s\nwant\n%s", r.Code, r.Err, r.Out, want)
 	}
 }

@@ -24,10 +24,10 @@ func (s *Step) Delivers() bool { return s.Kind == RelayEvent.Name }
 // If a sink refuses a request, the run undoes the completed steps. A step without an undo cannot be undone: see
 // [Step.Final].
 func Configured(f flow.Run, of event.Ref) (steps []*Step) {
-	keys := map[string]string{}
+	keys := map[string][]string{}
 	for _, s := range f.Steps {
 		object := strings.Join([]string{of.Provider, of.Mode, f.Name, s.Name, workflowid.Keyed(of.Account, s.Key)}, ":")
-		input := flow.Call{Flow: f.Name, Hash: f.Hash, Step: s.Name, Sink: s.Sink, Request: s.Hash}
+		input := flow.Call{Flow: f.Name, Hash: f.Hash, Step: s.Name, Item: s.Item, Sink: s.Sink, Request: s.Hash}
 		do, undo := FlowRequest, UndoFlowRequest
 		if s.Sink == "" {
 			do, undo, input.Object = FlowTask, CancelFlowTask, object
@@ -37,11 +37,13 @@ func Configured(f flow.Run, of event.Ref) (steps []*Step) {
 			if input.Before == nil {
 				input.Before = map[string]string{}
 			}
-			input.Before[name] = keys[name]
-			after = append(after, keys[name])
+			after = append(after, keys[name]...)
+			if len(keys[name]) == 1 { // no step reads the outputs of several items
+				input.Before[name] = keys[name][0]
+			}
 		}
 		step := do.Step(object, input).comesAfter(after...)
-		keys[s.Name] = step.Key
+		keys[s.Name] = append(keys[s.Name], step.Key)
 		if s.Sink != "" {
 			step.Sink = s.Sink
 		}

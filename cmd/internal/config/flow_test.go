@@ -59,7 +59,7 @@ func TestLoad_Flow_Faults(t *testing.T) {
 		"unknown source":      {"source: code", "source: cod", "flows.ship.on.source", `"cod" is not a source`},
 		"unknown provider":    {"source: code", "provider: slack", "flows.ship.on.provider", "no source has the provider"},
 		"billing":             {"source: code", "provider: stripe", "flows.ship.on", "which run pawl's billing flows"},
-		"unsupported key":     {"        key:", "        for_each: event.items\n        key:", "flows.ship.steps.reserve.for_each", "is not a known key"},
+		"unsupported key":     {"        key:", "        repeat: event.items\n        key:", "flows.ship.steps.reserve.repeat", "is not a known key"},
 		"unsupported order":   {"    steps:", "    order_by: object\n    steps:", "flows.ship.order_by", "is not a known key"},
 		"no list":             {"{source: code, types: [push]}", "{published: access.changed}", "flows.ship.on.published", "is not a list"},
 		"nothing published":   {"{source: code, types: [push]}", "{published: []}", "flows.ship.on.published", "is empty"},

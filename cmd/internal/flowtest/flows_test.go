@@ -106,6 +106,14 @@ const (
 const orderPaid = `{"id": 5678901234567890123, "name": "#1001", "total_price": "12.50", "currency": "EUR", "note": "a gift",
 	"email": "canary@personal.example", "customer": {"id": 7}, "line_items": [{"sku": "mug", "quantity": 2}]}`
 
+// The examples of docs/flows.md, in the order of the page.
+const (
+	exampleOrder = iota
+	exampleList
+	examplePublished
+	exampleTask
+)
+
 // examples returns the YAML examples of docs/flows.md.
 func examples(t *testing.T) (texts []string) {
 	t.Helper()
@@ -116,8 +124,8 @@ func examples(t *testing.T) (texts []string) {
 	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
 		texts = append(texts, string(m[1]))
 	}
-	if len(texts) != 3 {
-		t.Fatalf("docs/flows.md has %d examples; this package runs 3", len(texts))
+	if len(texts) != 4 {
+		t.Fatalf("docs/flows.md has %d examples; this package runs 4", len(texts))
 	}
 	return texts
 }
@@ -160,9 +168,10 @@ func (r *rig) paid(source, provider, eventType, id, body string) (e forge.Event,
 	return forge.Event{ID: id, Type: eventType, Body: []byte(body)}, workflows.EventInput{Ref: ref}.ID()
 }
 
-// flowBranch is one path through the flow ship-order.
+// flowBranch is one path through an example: the flow ship-order, if no other is given.
 type flowBranch struct {
 	name    string
+	example int
 	answers map[string][]int
 	body    string
 	parks   receipt.Status
@@ -170,7 +179,23 @@ type flowBranch struct {
 	decide  string
 	outcome string
 	applied []string
-	task    string
+	// undone holds the requests of the undo in order.
+	undone []string
+	task   string
+}
+
+const (
+	threeLines = `{"id": 5678901234567890123, "line_items": [{"sku": "mug", "quantity": 2}, {"sku": "pen", "quantity": 1}, {"sku": "none", "quantity": 0}, {"sku": "cap", "quantity": 3}]}`
+	confirmed  = `POST /orders/5678901234567890123/confirm flow-request:shopify:live:book-tickets:confirm:5678901234567890123`
+)
+
+func booked(sku string) string {
+	return fmt.Sprintf(`PUT /bookings/5678901234567890123/%s flow-request:shopify:live:book-tickets:book:5678901234567890123/%s {"seats":%d}`, sku, sku,
+		map[string]int{"mug": 2, "pen": 1, "cap": 3}[sku])
+}
+
+func unbooked(sku string) string {
+	return fmt.Sprintf(`DELETE /bookings/5678901234567890123/%s undo-flow-request:shopify:live:book-tickets:book:5678901234567890123/%s`, sku, sku)
 }
 
 var flowBranches = []flowBranch{
@@ -190,6 +215,16 @@ var flowBranches = []flowBranch{
 		name: "flow-undo-retry", answers: map[string][]int{"POST /labels": {422}, "DELETE /reservations/r-13": {404}}, parks: receipt.Dead, reason: "undo_failed",
 		decide: workflows.UpdateRetry, outcome: "compensated", applied: []string{reserved, released + ":g2"}, task: "cancelled",
 	},
+	{name: "flow-list", example: exampleList, body: threeLines, outcome: "processed", applied: []string{booked("mug"), booked("pen"), booked("cap"), confirmed}},
+	{
+		name: "flow-list-refused", example: exampleList, body: threeLines, answers: map[string][]int{"PUT /bookings/5678901234567890123/pen": {409}}, outcome: "compensated",
+		applied: []string{booked("mug"), booked("cap"), unbooked("mug"), unbooked("cap")},
+		undone:  []string{"DELETE /bookings/5678901234567890123/cap 201", "DELETE /bookings/5678901234567890123/mug 201"},
+	},
+	{
+		name: "flow-list-retry", example: exampleList, body: threeLines, answers: map[string][]int{"PUT /bookings/5678901234567890123/pen": {503, 503, 503}}, parks: receipt.Dead,
+		reason: "effect_failed", decide: workflows.UpdateRetry, outcome: "processed", applied: []string{booked("mug"), booked("pen"), booked("cap"), confirmed},
+	},
 	{name: "flow-left", body: strings.Replace(orderPaid, "EUR", "GBP", 1), outcome: "processed"},
 }
 
@@ -197,12 +232,11 @@ var flowBranches = []flowBranch{
 // Temporal's history contains no payload and no output.
 func TestConfiguredFlow_EveryBranch(t *testing.T) {
 	t.Parallel()
-	text := examples(t)[0]
 	for _, b := range flowBranches {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStores(t, b.answers)
-			r := newRig(t, func(c *config.Config) { flowing(t, c, text, s) })
+			r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[b.example], s) })
 			body := orderPaid
 			if b.body != "" {
 				body = b.body
@@ -237,6 +271,10 @@ func TestConfiguredFlow_EveryBranch(t *testing.T) {
 				}
 			}
 			check()
+			undone := slices.DeleteFunc(slices.Clone(s.calls), func(call string) bool { return !strings.HasPrefix(call, "DELETE ") })
+			if b.undone != nil && !slices.Equal(undone, b.undone) {
+				t.Errorf("the undo sent %q, want %q", undone, b.undone)
+			}
 			calls := len(s.calls)
 			r.resetAndCheck(branch{outcome: b.outcome}, e, workflowID, history)
 			check()
@@ -251,7 +289,7 @@ func TestConfiguredFlow_EveryBranch(t *testing.T) {
 func TestConfiguredFlow_RefusedAfterFinalStep_Reviewed(t *testing.T) {
 	t.Parallel()
 	s := newStores(t, map[string][]int{"POST /labels": {422}})
-	text := regexp.MustCompile(`(?m)^        undo: .*\n`).ReplaceAllString(examples(t)[0], "")
+	text := regexp.MustCompile(`(?m)^        undo: .*\n`).ReplaceAllString(examples(t)[exampleOrder], "")
 	r := newRig(t, func(c *config.Config) { flowing(t, c, text, s) })
 	e, workflowID := r.paid("shop", "shopify", "orders/paid", branchSeed("final"), orderPaid)
 	r.status(e, receipt.NeedsReview)
@@ -271,7 +309,7 @@ func TestConfiguredFlow_RefusedAfterFinalStep_Reviewed(t *testing.T) {
 func TestConfiguredFlow_RefusedAfterStepOfAnotherEvent_Reviewed(t *testing.T) {
 	t.Parallel()
 	s := newStores(t, map[string][]int{})
-	text := examples(t)[0]
+	text := examples(t)[exampleOrder]
 	at := strings.Index(text, "label:")
 	text = text[:at] + strings.Replace(text[at:], `key: "string(event.id)"`, `key: "meta.id"`, 1)
 	r := newRig(t, func(c *config.Config) { flowing(t, c, text, s) })
@@ -298,7 +336,7 @@ func TestConfiguredFlow_RefusedAfterStepOfAnotherEvent_Reviewed(t *testing.T) {
 func TestConfiguredFlow_MissingField_ParksBeforeEffects(t *testing.T) {
 	t.Parallel()
 	s := newStores(t, nil)
-	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[0], s) })
+	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[exampleOrder], s) })
 	e, workflowID := r.paid("shop", "shopify", "orders/paid", branchSeed("missing"), strings.Replace(orderPaid, `"sku"`, `"code"`, 1))
 	r.status(e, receipt.NeedsReview)
 	if got := r.rows(`select reason from receipts`); !strings.Contains(got[0], "flow_fault: flow ship-order, steps.reserve.body: l.sku is missing") {
@@ -319,7 +357,7 @@ func TestConfiguredFlow_WorkerKilledBetweenSteps_EachOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStores(t, nil)
-			r := newIdleRig(t, false, func(c *config.Config) { flowing(t, c, examples(t)[0], s) })
+			r := newIdleRig(t, false, func(c *config.Config) { flowing(t, c, examples(t)[exampleOrder], s) })
 			g := newGate(before)
 			id := branchSeed("killed-" + strings.Fields(name)[0]) // a recording adds no random part
 			g.hold(id, "flow-request")
@@ -342,7 +380,7 @@ func TestConfiguredFlow_WorkerKilledBetweenSteps_EachOnce(t *testing.T) {
 func TestConfiguredFlow_Changed_RunKeepsVersion(t *testing.T) {
 	t.Parallel()
 	s := newStores(t, map[string][]int{"POST /labels": {400}})
-	text := examples(t)[0]
+	text := examples(t)[exampleOrder]
 	r := newIdleRig(t, false, func(c *config.Config) { flowing(t, c, text, s) })
 	kill := r.hire()
 	e, workflowID := r.paid("shop", "shopify", "orders/paid", branchSeed("versions"), orderPaid)
@@ -366,7 +404,7 @@ func TestConfiguredFlow_Changed_RunKeepsVersion(t *testing.T) {
 func TestConfiguredFlow_SlowStep_DelaysOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newStores(t, map[string][]int{"POST /slow": slices.Repeat([]int{503}, 2)})
-	text := strings.Replace(examples(t)[0], "      label:\n", "      slow:\n        http: {sink: ship, path: /slow}\n        key: \"string(event.id)\"\n      label:\n", 1)
+	text := strings.Replace(examples(t)[exampleOrder], "      label:\n", "      slow:\n        http: {sink: ship, path: /slow}\n        key: \"string(event.id)\"\n      label:\n", 1)
 	r := newRig(t, func(c *config.Config) {
 		flowing(t, c, text, s)
 		c.Sinks["ship"].Retries = config.Retries{InitialInterval: time.Hour, MaxInterval: time.Hour, MaxElapsed: 24 * time.Hour}
@@ -383,7 +421,7 @@ func TestConfiguredFlow_SlowStep_DelaysOnlyItsOwn(t *testing.T) {
 // The second example opens its task, and ignores other issues.
 func TestConfiguredFlow_TaskExample(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[2], newStores(t, nil)) })
+	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[exampleTask], newStores(t, nil)) })
 	e, _ := r.paid("code", "github", "issues.opened", branchSeed("incident"), `{"issue": {"id": 41, "title": "It burns", "labels": [{"name": "incident"}]}}`)
 	r.status(e, receipt.Processed)
 	e, _ = r.paid("code", "github", "issues.opened", branchSeed("question"), `{"issue": {"id": 42, "title": "Why?", "labels": []}}`)
@@ -394,5 +432,28 @@ func TestConfiguredFlow_TaskExample(t *testing.T) {
 	}
 	if _, err := process.Sources(r.Config, providers); err != nil {
 		t.Errorf("the sources: %v", err)
+	}
+}
+
+// Two items with one key park the run before any effect, and so do more items than a flow may have.
+func TestConfiguredFlow_List_Parks(t *testing.T) {
+	t.Parallel()
+	many := `{"sku": "s", "quantity": 1}`
+	for name, tt := range map[string]struct{ body, reason string }{
+		"equal keys": {strings.Replace(threeLines, `"cap"`, `"mug"`, 1), `flow_fault: flow book-tickets, steps.book.key: the items 1 and 3 have the same key "5678901234567890123/mug"`},
+		"too many":   {`{"id": 1, "line_items": [` + strings.Repeat(many+", ", 100) + many + `]}`, "steps.book.for_each: the list has 101 items, more than 100"},
+		"no list":    {`{"id": 1, "line_items": 7}`, "flow_fault: flow book-tickets, steps.book.for_each"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStores(t, nil)
+			r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[exampleList], s) })
+			e, _ := r.paid("shop", "shopify", "orders/paid", branchSeed("list-"+strings.ReplaceAll(name, " ", "-")), tt.body)
+			r.status(e, receipt.NeedsReview)
+			if got := r.rows(`select reason from receipts`); !strings.Contains(got[0], tt.reason) {
+				t.Errorf("parked because %q, want %q", got, tt.reason)
+			}
+			s.want(t)
+		})
 	}
 }

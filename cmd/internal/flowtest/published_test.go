@@ -57,7 +57,7 @@ func (r *rig) publishedReceipt(eventType string, wanted ...receipt.Status) (work
 func TestPublishedFlow_PaidThenRefunded_EachOnce(t *testing.T) {
 	t.Parallel()
 	s := newStores(t, nil)
-	r := newIdleRig(t, false, func(c *config.Config) { flowing(t, c, examples(t)[1], s) })
+	r := newIdleRig(t, false, func(c *config.Config) { flowing(t, c, examples(t)[examplePublished], s) })
 	kill := r.hire()
 	seed := "licence-" + uuid.NewString()[:8]
 	paid := purchase(t, seed, "invoice.paid", "starter")
@@ -120,7 +120,7 @@ func TestPublishedFlow_SinkFails_WaitsOrParks(t *testing.T) {
 			t.Parallel()
 			seed := name + "-" + uuid.NewString()[:8]
 			s := newStores(t, map[string][]int{"PUT /licences": slices.Repeat([]int{http.StatusServiceUnavailable}, tt.failures)})
-			example := strings.Replace(examples(t)[1], `"/licences/{event.data.invoice}"`, "/licences", 1)
+			example := strings.Replace(examples(t)[examplePublished], `"/licences/{event.data.invoice}"`, "/licences", 1)
 			r := newRig(t, func(c *config.Config) { flowing(t, c, example, s) })
 			r.result(r.receive(purchase(t, seed, "invoice.paid", "starter")), "")
 			if tt.parks {
@@ -141,7 +141,7 @@ func TestPublishedFlow_DestinationDown_NotDelayed(t *testing.T) {
 	s := newStores(t, nil)
 	down := newStores(t, map[string][]int{"POST /": slices.Repeat([]int{http.StatusServiceUnavailable}, 1000)})
 	r := newRig(t, func(c *config.Config) {
-		flowing(t, c, examples(t)[1], s)
+		flowing(t, c, examples(t)[examplePublished], s)
 		events := c.Destinations["events"]
 		events.URL = down.URL + "/"
 		c.Destinations["events"] = events
@@ -159,7 +159,7 @@ func TestPublishedFlow_DestinationDown_NotDelayed(t *testing.T) {
 func TestPublishedFlow_BeforeEffects_Withheld(t *testing.T) {
 	t.Parallel()
 	s := newStores(t, nil)
-	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[1], s) })
+	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[examplePublished], s) })
 	r.exec(`insert into effects_from (mode, at, changed_by) values ('live', $1, 'a test')`, bought)
 	old, seed := "old-"+uuid.NewString()[:8], "new-"+uuid.NewString()[:8]
 	r.result(r.receive(purchaseAt(t, old, "invoice.paid", "starter", bought.Add(-1e9))), "")
@@ -171,7 +171,7 @@ func TestPublishedFlow_BeforeEffects_Withheld(t *testing.T) {
 // Without a flow on published events, pawl stores no additional receipt, and no event of the outbox waits for one.
 func TestPublishedFlow_None_NoReceipts(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[0], newStores(t, nil)) })
+	r := newRig(t, func(c *config.Config) { flowing(t, c, examples(t)[exampleOrder], newStores(t, nil)) })
 	e := purchase(t, "none-"+uuid.NewString()[:8], "invoice.paid", "starter")
 	r.result(r.receive(e), "")
 	r.status(e, receipt.Processed)

@@ -1,0 +1,73 @@
+package flow
+
+import "fmt"
+
+// planStep plans a step: once, or once for each item. Each item has its own key.
+func (f *Flow) planStep(s *step, e *Event) (found []Planned, err error) {
+	if s.forEach == nil {
+		return s.planOnce(e.variables(), 0, nil)
+	}
+	items, err := s.items(e)
+	if err != nil {
+		return nil, err
+	}
+	first := map[string]int{}
+	for i, item := range items {
+		variables := e.variables()
+		variables["item"] = item
+		if found, err = s.planOnce(variables, i+1, found); err != nil {
+			return nil, err
+		}
+		if len(found) == 0 || found[len(found)-1].Item != i+1 {
+			continue
+		}
+		key := found[len(found)-1].Key
+		if before := first[key]; before > 0 {
+			return nil, &Error{Field: s.key.path,
+				Problem: fmt.Sprintf("the items %d and %d have the same key %q", before, i+1, key)}
+		}
+		first[key] = i + 1
+	}
+	return found, nil
+}
+
+// planOnce adds the plan of a step to found, unless its condition is false.
+func (s *step) planOnce(variables map[string]any, item int, found []Planned) ([]Planned, error) {
+	wanted, err := holds(s.when, variables)
+	if err != nil || !wanted {
+		return found, err
+	}
+	next := Planned{Name: s.name, Item: item, Undo: s.undo != nil || s.title != nil}
+	if next.Key, err = keyOf(s.key, variables); err != nil {
+		return nil, err
+	}
+	if s.request == nil {
+		if _, err := s.titleOf(variables); err != nil {
+			return nil, err
+		}
+	} else if next.Sink = s.request.Sink; !s.request.waits {
+		r, err := s.request.fill(variables)
+		if err != nil {
+			return nil, err
+		}
+		next.Hash = r.Hash()
+	}
+	return append(found, next), nil
+}
+
+// items returns the items of a step with for_each.
+func (s *step) items(e *Event) ([]any, error) {
+	v, err := s.forEach.evaluate(e.variables())
+	if err != nil {
+		return nil, err
+	}
+	list, is := native(v).([]any)
+	switch {
+	case !is:
+		return nil, &Error{Field: s.forEach.path, Problem: "the value is not a list"}
+	case len(list) > MaxItems:
+		return nil, &Error{Field: s.forEach.path,
+			Problem: fmt.Sprintf("the list has %d items, more than %d", len(list), MaxItems)}
+	}
+	return list, nil
+}
