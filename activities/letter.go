@@ -126,7 +126,7 @@ func (m *Mail) SendLetter(ctx context.Context, in EffectInput[Letter]) (effect.R
 	return m.Effects.Do(ctx, in.Effect, policy, sum, func(ctx context.Context, a *effect.Attempt) (any, error) {
 		letter := in.For
 		to, err := m.wanted(ctx, in.Effect, &letter)
-		if err != nil {
+		if err = cmp.Or(err, a.Lost(in.For.OccurredAt)); err != nil {
 			return nil, err
 		}
 		id := messageID(a.IdempotencyKey, sink.From)

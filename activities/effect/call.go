@@ -165,6 +165,7 @@ type Attempt struct {
 	Trying time.Duration
 
 	commit func() error
+	lost   func(at time.Time) error
 	also   []ledger.Statement
 }
 
@@ -175,3 +176,8 @@ func (a *Attempt) Also(statement ledger.Statement) { a.also = append(a.also, sta
 // Commit marks the point of no return. Call it right before the step after which a missing response leaves the
 // outcome unknown. If it returns an error, stop before that step.
 func (a *Attempt) Commit() error { return a.commit() }
+
+// Lost returns an error with an unknown outcome if the effect may have happened while the database lost its
+// transactions; see [Loss]. at is when the event occurred or the scheduled action was due. Call it before the first
+// attempt at a sink that forgets keys.
+func (a *Attempt) Lost(at time.Time) error { return a.lost(at) }

@@ -36,6 +36,8 @@ type Config struct {
 	Meter metric.Meter
 	// Log gets one line per outcome.
 	Log *slog.Logger
+	// Lost describes the last loss of data. It must not change while effects run.
+	Lost Loss
 }
 
 // Hindrance is the reason why an effect waits.
@@ -143,6 +145,7 @@ func (r *Runner) attempt(ctx context.Context, c Call, p Policy, g ledger.Grant,
 	a := &Attempt{IdempotencyKey: idempotencyKey(c.Key, g.Generation), Request: g.Request,
 		Repeat: g.Age > 0, Correlation: c.Correlation, Trying: g.Trying}
 	a.commit = func() error { return r.mark(ctx, c, g) }
+	a.lost = func(at time.Time) error { return r.Lost.check(p, g, at) }
 	began := time.Now()
 	value, err := fn(ctx, a)
 	if p.Gate != nil {

@@ -150,7 +150,7 @@ select ` + FactColumns + ` from current_facts
 
 const factsOfReceiptSQL = `select ` + FactColumns + ` from current_facts where receipt_id = $1::uuid and origin in ('event', 'reread') and kind <> 'withheld' order by id`
 
-const accountColumns = `id, target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now, (xmax = 0) as made`
+const accountColumns = `id, greatest(target_version, (select max(least_version) from recoveries)) as target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now, (xmax = 0) as made`
 
 const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
 

@@ -1058,3 +1058,12 @@ create table flow_versions (
     body    bytea       not null,
     made_at timestamptz not null default now()
 );
+
+-- The decisions to continue after the database had lost its last transactions (pawl recover).
+create table recoveries (
+    at            timestamptz primary key default now(),
+    -- lost_from is when the lost time began. It ended before at.
+    lost_from     timestamptz not null,
+    -- Each later version of an account's target is higher than least_version.
+    least_version bigint      not null
+);

@@ -25,6 +25,7 @@ func Commands(a *command.App) []*cobra.Command {
 		of("accounts", "The accounts and their access", accountsShow(a), accountsAnnounce(a),
 			accountsLink(a), accountsLinks(a)),
 		rebuildCommand(a),
+		recoverCommand(a),
 		command.Group("emails", "The emails to customers", emailsPreview(a)),
 		command.Group("rules", "The billing rules: plans, prices, account mapping and policy",
 			append(listsOf(a, "rules"), rulesDiff(a), rulesApply(a))...),

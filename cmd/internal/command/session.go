@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/capture"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/recovery"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/hmac"
@@ -100,6 +101,13 @@ func NewSession(a *App, cfg *config.Config, db *pgxpool.Pool) (*Session, error) 
 	}
 	o.Places, o.Verify, o.Signatures = pausable(cfg), capture.Reverifier(cfg, a.Providers), signatureHeaders(cfg)
 	return &Session{App: a, Config: cfg, DB: db, Operator: o, Receipts: receipts, temporal: temporal}, nil
+}
+
+// Runs returns the runs in Temporal, for a comparison with the database.
+func (s *Session) Runs() (recovery.Runs, error) {
+	namespace, err := s.Config.Temporal.Namespace()
+	return recovery.Runs{Temporal: s.temporal, Namespace: namespace, TaskQueue: s.Config.Temporal.TaskQueue, DB: s.DB},
+		err
 }
 
 // Close releases everything but the pool.

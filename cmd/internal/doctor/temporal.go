@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/cmd/internal/condition"
+	"github.com/pawlhq/pawl/cmd/internal/operator/recovery"
 	"github.com/pawlhq/pawl/workflows"
 )
 
@@ -26,10 +27,29 @@ const shortRetention = 3 * 24 * time.Hour
 
 func (d *Doctor) temporal(ctx context.Context, f *findings) error {
 	namespace, err := d.Config.Temporal.Namespace()
-	if err == nil {
-		f.list = ExamineTemporal(ctx, d.Temporal, namespace, d.Config.Temporal.TaskQueue, d.Config.Dev.Enabled)
+	if err != nil {
+		return err
 	}
-	return err
+	queue := d.Config.Temporal.TaskQueue
+	f.list = ExamineTemporal(ctx, d.Temporal, namespace, queue, d.Config.Dev.Enabled)
+	f.lost(ctx, recovery.Runs{Temporal: d.Temporal, Namespace: namespace, TaskQueue: queue, DB: d.Pool})
+	return nil
+}
+
+// lost checks whether the database contains the events of the newest runs.
+func (f *findings) lost(ctx context.Context, runs recovery.Runs) {
+	unknown, err := runs.Unknown(ctx)
+	switch {
+	case err != nil:
+		f.add(Warn, "lost data", "give the client the right to list runs, so that doctor can compare them with the database",
+			"cannot compare: %s", condition.TemporalSays(err))
+	case len(unknown) > 0:
+		f.add(Fail, "lost data", "run `pawl recover`: docs/operations/restore.md",
+			"Temporal has runs of %d events that the database does not contain, such as %s", len(unknown),
+			unknown[0].WorkflowID)
+	default:
+		f.add(OK, "lost data", "", "the database contains the events of the newest runs")
+	}
 }
 
 // ExamineTemporal checks the namespace and the workers of the task queue. If dev is true, it accepts settings that are

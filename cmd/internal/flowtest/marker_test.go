@@ -220,6 +220,12 @@ func (l *logLines) Write(p []byte) (int, error) {
 	return l.all.Write(p)
 }
 
+func (l *logLines) contain(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.all.Bytes(), []byte(text))
+}
+
 // Histories, rows, lists, logs and notifications contain no value of a payload. The test puts an address into each
 // field of each event, and searches everything that pawl stores or shows.
 func TestMarker_InEachField_NowhereOutsideThePayload(t *testing.T) {

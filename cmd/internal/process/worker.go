@@ -76,12 +76,11 @@ func (n *Node) RunWorker(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		n.keepWorking(ctx, func(ctx context.Context, options worker.Options) (worker.Worker, error) {
-			if err := n.EnsureSearchAttributes(ctx); err != nil {
-				return nil, err
-			}
 			// before this worker processes any event
-			if err := own.adopt(ctx); err != nil {
-				return nil, err
+			for _, prepare := range []func(context.Context) error{n.EnsureSearchAttributes, lossCheck(n), own.adopt} {
+				if err := prepare(ctx); err != nil {
+					return nil, err
+				}
 			}
 			w := worker.New(n.Temporal, n.Config.Temporal.TaskQueue, options)
 			register(w, all)
