@@ -56,7 +56,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	}
 	home := bob.get("/")
 	link := regexp.MustCompile(`href="(/decide/many[^"]*)" title="confirm it, as the second person"`).FindStringSubmatch(home.text)
-	if link == nil || !strings.Contains(home.text, "approve of 3 events") || !strings.Contains(home.text, "requested by ada") {
+	if link == nil || !strings.Contains(home.text, "Approve: 3 events") || !strings.Contains(home.text, "requested by ada") {
 		t.Fatalf("the first page leads nowhere: %s", home.text)
 	}
 	// The page appears at once and links to the preview.
@@ -66,7 +66,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 		t.Fatalf("bob sees %s", page)
 	}
 	would := html.UnescapeString(later[1])
-	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "If you confirm, pawl executes it") || !strings.Contains(got.text, "&lt;i&gt;") {
+	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "If you confirm, it is done") || !strings.Contains(got.text, "&lt;i&gt;") {
 		t.Errorf("bob sees %d: %s", got.StatusCode, got.text)
 	}
 	eve := s.as("eve", role.Viewer)
@@ -86,7 +86,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	if n := s.count(`select count(*) from jobs where who = 'bob' and asked_by = 'ada' and items = 3`); n != 1 || s.count(`select count(*) from pending_decisions`) != 0 {
 		t.Errorf("%d jobs of both", n)
 	}
-	if got := bob.get("/"); strings.Contains(got.text, "second person") {
+	if got := bob.get("/"); strings.Contains(got.text, "Second person") {
 		t.Error("it is made, and still waits on the first page")
 	}
 }

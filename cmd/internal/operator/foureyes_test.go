@@ -201,7 +201,7 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	seen, err := o.Preview(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: bob})
-	if err != nil || !strings.Contains(seen.FourEyes, "ada requested it (looked at it). If you confirm, pawl executes it") || seen.Pending == nil || seen.Pending.ID != p.ID {
+	if err != nil || !strings.Contains(seen.FourEyes, "ada requested it (looked at it). If you confirm, it is done") || seen.Pending == nil || seen.Pending.ID != p.ID {
 		t.Errorf("bob sees %+v, %v", seen, err)
 	}
 	o.refuses(bob, "approve", "evt_1", "confirm it (pending "+p.ID+")")
@@ -512,7 +512,7 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, err := jobs.PreviewAll(t.Context(), o.Operator, bob, j)
-	if err != nil || made.Count != 4 || !strings.Contains(made.FourEyes, "If you confirm, pawl executes it") || made.Pending == nil {
+	if err != nil || made.Count != 4 || !strings.Contains(made.FourEyes, "If you confirm, it is done") || made.Pending == nil {
 		t.Errorf("bob sees %+v, %v", made, err)
 	}
 	a := o.decides(bob, "start-job", "x", o.confirmsJob(p))
