@@ -164,8 +164,8 @@ func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Resul
 			EffectKey: in.Effect.Key, Mode: sent.Mode, Account: sent.Account, ProviderAccount: sent.ProviderAccount,
 			Object: sent.Object, Invoice: sent.Invoice, Kind: string(sent.Kind), Amount: sent.Amount, Tax: sent.Tax,
 			Currency: sent.Currency, Cash: sent.Cash,
-			Settlement: sent.Settlement, SettlementUnknown: sent.SettlementUnknown,
-			Reference: ref,
+			Settlement: sent.Settlement, SettlementUnknown: sent.SettlementUnknown, Method: sent.Method,
+			OccurredAt: sent.OccurredAt, Reference: ref,
 		}))
 		return map[string]string{"reference": ref}
 	}

@@ -16,7 +16,7 @@ import (
 func RecordEntry(e fold.Entry) ledger.Statement {
 	return ledger.Statement{SQL: financeEntrySQL, Args: []any{
 		e.EffectKey, e.Mode, e.Account, e.ProviderAccount, e.Object, e.Invoice, e.Kind, e.Amount, e.Tax, e.Currency,
-		e.Cash, e.Settlement, e.SettlementUnknown, e.Reference,
+		e.Cash, e.Settlement, e.SettlementUnknown, e.Method, orNull(e.OccurredAt), e.Reference,
 	}}
 }
 
@@ -49,12 +49,12 @@ select case kind when 'payment' then id else payment end from objects
 
 const bookedSQL = `
 select mode, account, provider_account, object, invoice, kind, amount, tax, currency, cash, settlement,
-       settlement_unknown, reference, effect_key
+       settlement_unknown, method, occurred_at, reference, effect_key
   from finance_entries where effect_key = $1`
 
 const financeEntrySQL = `
 insert into finance_entries
        (effect_key, mode, account, provider_account, object, invoice, kind, amount, tax, currency, cash, settlement,
-        settlement_unknown, reference)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        settlement_unknown, method, occurred_at, reference)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, coalesce($15, now()), $16)
     on conflict (effect_key) do nothing`

@@ -717,10 +717,16 @@ create table finance_entries (
     -- settlement_unknown is the reason why a requested settlement is null: not_reported, not_permitted, no_payment or
     -- not_certain.
     settlement_unknown text      not null default '',
+    -- method is the way in which the money moved: charge, out_of_band, balance or unknown; '' if kind implies it.
+    method           text        not null default '',
     reference        text        not null default '',
+    -- occurred_at is when the money moved. created_at is when finance accepted the entry.
+    occurred_at      timestamptz not null default now(),
     created_at       timestamptz not null default now()
 );
-create index finance_entries_account on finance_entries (account, mode, created_at);
+-- For lists and sums by day. A list of all kinds reads the newest entries of each kind.
+create index finance_entries_newest on finance_entries (mode, kind, occurred_at, effect_key);
+create index finance_entries_account on finance_entries (account, mode, occurred_at, effect_key);
 create index finance_entries_object on finance_entries (object, mode);
 
 -- Corrections that a person requested because a re-parse or other billing rules differ from the booked entry.
@@ -768,8 +774,12 @@ select mode, id as invoice, coalesce(state ->> 'Number', '') as number, account,
        (state ->> 'PeriodEnd')::timestamptz as period_ends_at, (state ->> 'PaidAt')::timestamptz as paid_at, updated_at
   from invoices;
 create view pawl_entries as
-select effect_key as entry, created_at as booked_at, mode, account, kind, object, invoice, amount, tax, currency, cash, reference
-  from finance_entries;
+select effect_key as entry, created_at as booked_at, mode, account, kind, object, invoice, amount, tax, currency, cash, reference,
+       occurred_at, method, (settlement ->> 'amount')::bigint as settlement_amount, (settlement ->> 'fee')::bigint as settlement_fee,
+       (settlement ->> 'net')::bigint as settlement_net, coalesce(settlement ->> 'currency', '') as settlement_currency, settlement_unknown,
+       coalesce((select i.state ->> 'Number' from invoices i where i.mode = e.mode and i.id = coalesce(nullif(e.invoice, ''), e.object)), '') as number,
+       provider_account, coalesce((select f.event_id from effects f where f.key = e.effect_key), '') as event
+  from finance_entries e;
 
 -- Section: core. Its views for other programs, and its other tables.
 
@@ -1032,6 +1042,8 @@ create table operator_actions (
 -- For the actions on a receipt, and for the admitted requests of a source.
 create index operator_actions_receipt on operator_actions ((before ->> 'receipt')) where before ->> 'receipt' is not null;
 create index operator_actions_admitted on operator_actions ((before ->> 'source')) where action = 'admit';
+-- For the person who booked a correction of a finance entry.
+create index operator_actions_corrected on operator_actions (target, at) where action = 'correct';
 
 -- Requests of consoles that workers execute: decisions, previews and views of payloads. The database role of a
 -- console can insert requests and read answers. Rows are deleted within two minutes, because an answer may contain a

@@ -30,7 +30,7 @@ func Commands(a *command.App) []*cobra.Command {
 		command.Group("rules", "The billing rules: plans, prices, account mapping and policy",
 			append(listsOf(a, "rules"), rulesDiff(a), rulesApply(a))...),
 		of("payments", "The payments without an account, and the withheld orders"),
-		of("entries", "The finance entries that differ from the facts"),
+		of("entries", "The finance entries: payments, refunds, disputes, corrections"),
 		of("tasks", "The tasks for people", tasksShow(a)),
 		of("rejections", "The refused requests", rejectionsShow(a)),
 		of("audit", "The audit trail", auditVerify(a)),

@@ -41,18 +41,28 @@ func listCommand(a *command.App, l resource.List) *cobra.Command {
 	if about.Continues {
 		cmd.Flags().StringVar(&cursor, "cursor", "", "continue a list with the `cursor` that the previous page reports")
 	}
+	asCSV := false
+	cmd.Flags().BoolVar(&asCSV, "csv", false, fmt.Sprintf("print a CSV file with all rows, at most --limit or %d: times in UTC, amounts as numbers", resource.MostRows))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if asCSV && a.JSON {
+			return command.Usagef("use --csv or --json")
+		}
 		q, err := about.Query(func(name string) string { return *values[name] }, cursor, *limit)
 		if err != nil {
 			return err
 		}
 		return a.Asking(cmd.Context(), func(ctx context.Context, s *command.Session) error {
-			page, err := l.Read(ctx, resource.Env{Operator: s.Operator, Config: s.Config}, q)
-			if fault, is := errors.AsType[*decide.Fault](err); is && fault.Kind == decide.Invalid {
-				return command.Usagef("%s", fault.Message)
+			env := resource.Env{Operator: s.Operator, Config: s.Config}
+			if asCSV {
+				most := resource.MostRows
+				if flag := cmd.Flags().Lookup("limit"); flag != nil && flag.Changed {
+					most = *limit
+				}
+				return usage(resource.CSV(ctx, l, env, q, most, a.Out))
 			}
+			page, err := l.Read(ctx, env, q)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			if page.More {
 				more := "use --limit"
@@ -70,6 +80,14 @@ func listCommand(a *command.App, l resource.List) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// usage returns a usage error for a value that the list does not accept, and other errors unchanged.
+func usage(err error) error {
+	if fault, is := errors.AsType[*decide.Fault](err); is && fault.Kind == decide.Invalid {
+		return command.Usagef("%s", fault.Message)
+	}
+	return err
 }
 
 // filterFlag adds a filter of a list as a flag.

@@ -44,6 +44,8 @@ type Server struct {
 	door  *door
 	pages *pages
 	hosts []string // the accepted host names; empty accepts every host
+	// filing holds a value for each CSV file that is being prepared.
+	filing chan struct{}
 }
 
 const (
@@ -63,7 +65,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	c := o.Config.Console
-	s := &Server{Options: o, pages: pages, hosts: hostsOf(o.Config),
+	s := &Server{Options: o, pages: pages, hosts: hostsOf(o.Config), filing: make(chan struct{}, filesAtOnce),
 		connections: throttle.NewConnections(mostConnections, o.Log.With("listener", "console"))}
 	s.door = &door{cfg: o.Config, db: o.Operator.DB, log: o.Log, token: o.Token, users: NewUsers(c.Users),
 		tries: newTries(), trusted: prefixes(slices.Concat(c.TrustedProxies, c.Proxy.From)),

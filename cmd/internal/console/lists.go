@@ -1,9 +1,12 @@
 package console
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
@@ -29,7 +32,13 @@ type listPage struct {
 	More    shownTable
 	Empty   string
 	Older   string // the link to the next page, or "" on the last page
-	Renews  bool
+	// CSV is the link to the list as a file, with the same filters. Most is the maximum number of its rows.
+	CSV  string
+	Most int
+	// Totals are the newest totals of the list, and TotalsPage the link to all of them.
+	Totals     shownTable
+	TotalsPage string
+	Renews     bool
 	// Many lists the decisions about all rows. Choices are collapsed below Decides.
 	Many    []button
 	Decides string
@@ -49,11 +58,30 @@ func (s *Server) list(l resource.List) func(*visit) error {
 		if err != nil {
 			return err
 		}
-		found, err := l.Read(v.ctx(), resource.Env{Operator: s.Operator, Config: s.Config}, q)
+		env := resource.Env{Operator: s.Operator, Config: s.Config}
+		switch v.FormValue("format") {
+		case "":
+		case "csv":
+			return s.csv(v, l, env, q)
+		default:
+			return &problem{http.StatusBadRequest, "A parameter cannot be understood", "format: use csv"}
+		}
+		found, err := l.Read(v.ctx(), env, q)
 		if err != nil {
 			return err
 		}
-		page := listPage{Rows: newTable(found.Table), Empty: about.Empty, Renews: about.Renews}
+		page := listPage{Rows: newTable(found.Table), Empty: about.Empty, Renews: about.Renews,
+			CSV: about.Path + "?" + q.Values("format", "csv").Encode(), Most: resource.MostRows}
+		if about.Totals != "" {
+			totals := resource.Named(about.Totals)
+			q.Cursor, q.Limit = "", totalsListed
+			sums, err := totals.Read(v.ctx(), env, q)
+			if err != nil {
+				return err
+			}
+			page.Totals = newTable(sums.Table)
+			page.TotalsPage = totals.About().Path + "?" + q.Values().Encode()
+		}
 		for _, f := range about.Filters {
 			page.Filters = append(page.Filters, filter{Name: f.Name, Label: strings.ReplaceAll(f.Name, "_", " "),
 				Value: q.Text(f.Name), Options: f.Values, Usage: strings.ReplaceAll(f.Usage, "`", "")})
@@ -68,6 +96,31 @@ func (s *Server) list(l resource.List) func(*visit) error {
 		return s.render(v, http.StatusOK, "list", about.Title, page)
 	}
 }
+
+// totalsListed is the number of totals on the page of their list.
+const totalsListed = 14
+
+// csv writes a list as a file. It writes nothing before the file is complete, so that a person never gets an incomplete
+// file. At most [filesAtOnce] files are in memory.
+func (s *Server) csv(v *visit, l resource.List, env resource.Env, q resource.Query) error {
+	select {
+	case s.filing <- struct{}{}:
+		defer func() { <-s.filing }()
+	case <-v.ctx().Done():
+		return v.ctx().Err()
+	}
+	var file bytes.Buffer
+	q.Cursor = ""
+	if err := resource.CSV(v.ctx(), l, env, q, resource.MostRows, &file); err != nil {
+		return err
+	}
+	v.Response().Header().Set("Content-Disposition",
+		fmt.Sprintf("attachment; filename=%q", "pawl-"+l.About().Name+"-"+time.Now().UTC().Format("2006-01-02-1504")+".csv"))
+	return v.Blob(http.StatusOK, "text/csv; charset=utf-8", file.Bytes())
+}
+
+// filesAtOnce is the maximum number of CSV files that the console prepares at once.
+const filesAtOnce = 2
 
 // extensions add parts to a list that only the console shows: decisions and further tables.
 var extensions = map[string]func(v *visit, items any, page *listPage){

@@ -80,7 +80,7 @@ func (s *Server) render(v *visit, status int, name, title string, data any) erro
 	shown := view{Title: title, Page: name, Person: v.person, Dev: s.Config.Dev.Enabled,
 		Data: data, Query: v.QueryParam("q")}
 	for _, l := range resource.All {
-		if about := l.About(); v.person != nil && v.person.May(about.Right) {
+		if about := l.About(); v.person != nil && v.person.May(about.Right) && !about.Part {
 			shown.Lists = append(shown.Lists, about)
 		}
 	}

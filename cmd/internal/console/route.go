@@ -78,9 +78,9 @@ func (s *Server) routes() []route {
 		for i, f := range about.Filters {
 			names[i] = f.Name
 		}
-		rule := inputs(names)
+		rule := inputs(names, "format")
 		if about.Continues {
-			rule = inputs(names, "cursor")
+			rule = inputs(names, "format", "cursor")
 		}
 		routes = append(routes, route{http.MethodGet, about.Path, about.Right, rule, s.list(l)})
 	}

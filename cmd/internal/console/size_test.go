@@ -121,6 +121,10 @@ func (s *sized) pages() (all []string) {
 			"access=suspended&plan=pro", "status=past_due&plan=pro", "cursor=live/acct-5")
 		q(surface+"/tasks", "mode=live", "mode=test", "kind=dispute", "kind=unknown", "account=acct-400", "account=unknown", "about=price_1", "cursor=live/dispute/dp_400")
 		q(surface+"/payments/unassigned", "mode=live", "mode=test")
+		const entry = "2026-09-01T12:00:00Z/finance-export:stripe:live:in_18"
+		q(surface+"/entries", "mode=test", "account=acct-5", "account=acct-0", "account=unknown", "kind=payment", "kind=refund", "kind=dispute", "account=acct-5&kind=refund",
+			"since=30d&until=23d", "since=1d", "cursor="+entry, "kind=payment&cursor="+entry, "account=acct-5&cursor="+entry)
+		q(surface+"/entries/sums", "mode=test", "account=acct-5", "kind=refund", "kind=dispute", "since=30d&until=23d", "since=1d", "cursor=2026-09-01/usd")
 		q(surface + "/approvals")
 		q(surface+"/jobs", "cursor=job-2")
 		q(surface+"/effects", "state=failed", "state=uncertain", "prefix=receipt-email:", "prefix=finance-export:&state=failed", "prefix=unknown:", "cursor=finance-export:stripe:live:in_18")

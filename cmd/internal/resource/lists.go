@@ -25,7 +25,7 @@ import (
 )
 
 // All contains every list, in the order of the console.
-var All = []List{events, accounts, tasks, unassigned, approvals, jobs, effects, rejected, sinks, sources, rules, trail,
+var All = []List{events, accounts, entries, entrySums, unassigned, tasks, approvals, jobs, effects, rejected, sinks, sources, rules, trail,
 	tokens}
 
 func mode(items string) Filter {

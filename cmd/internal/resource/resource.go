@@ -6,6 +6,7 @@ package resource
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"reflect"
 	"slices"
@@ -49,6 +50,11 @@ type Description struct {
 	Continues bool
 	// Drops lists the columns that a narrow terminal omits, in this order.
 	Drops []string
+	// Totals is the name of a list with totals of this one, or "". It has the same filters. The console shows both on
+	// one page.
+	Totals string
+	// Part reports whether the list belongs to another one, which links to it, so that the navigation omits it.
+	Part bool
 	// Renews reports whether the console reloads the page, because the list changes without a decision.
 	Renews bool
 }
@@ -137,9 +143,12 @@ func (f Filter) Check(text string) error {
 // Text returns the value of a filter, or "".
 func (q Query) Text(name string) string { return q.values[name] }
 
-// Values returns the values of all filters, and one more parameter.
-func (q Query) Values(name, value string) url.Values {
-	values := url.Values{name: {value}}
+// Values returns the values of all filters and further parameters, given as names and values.
+func (q Query) Values(further ...string) url.Values {
+	values := url.Values{}
+	for pair := range slices.Chunk(further, 2) {
+		values.Set(pair[0], pair[1])
+	}
 	for filter, text := range q.values {
 		values.Set(filter, text)
 	}
@@ -224,6 +233,38 @@ func (l *list[T]) Read(ctx context.Context, e Env, q Query) (*Page, error) {
 	}
 	p.Items, p.Table = found, l.table(found)
 	return p, nil
+}
+
+// MostRows is the maximum number of rows in a CSV file, unless the person chooses another number.
+const MostRows = 100_000
+
+// rowsAtOnce is the number of rows that CSV reads at once.
+const rowsAtOnce = 1000
+
+// CSV writes the items of a list that match q as a CSV file, with the columns of its table. It ignores the limit of q
+// and writes at most most rows. If there are more, it returns a [decide.Fault], because an incomplete file looks like a
+// complete one.
+func CSV(ctx context.Context, l List, e Env, q Query, most int, out io.Writer) error {
+	file, about := output.NewCSV(out), l.About()
+	for left := most; ; {
+		if q.Limit = left; about.Continues {
+			q.Limit = min(left, rowsAtOnce)
+		}
+		p, err := l.Read(ctx, e, q)
+		if err != nil {
+			return err
+		}
+		if err := file.Page(p.Table); err != nil {
+			return err
+		}
+		if left -= len(p.Table) - 1; !p.More {
+			return nil
+		}
+		if left <= 0 || p.Next == "" {
+			return decide.Invalidf("more than %d rows match: choose fewer with the filters, for example one month", most)
+		}
+		q.Cursor = p.Next
+	}
 }
 
 // Named returns the list with a name, or nil.

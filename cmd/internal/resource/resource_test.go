@@ -1,10 +1,13 @@
 package resource
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +40,9 @@ func TestAll_Complete(t *testing.T) {
 			if f.Usage == "" || f.Name == "limit" || f.Name == "cursor" {
 				t.Errorf("%s has the filter %q with the usage %q", about.Name, f.Name, f.Usage)
 			}
+		}
+		if about.Totals != "" && (Named(about.Totals) == nil || !reflect.DeepEqual(Named(about.Totals).About().Filters, about.Filters)) {
+			t.Errorf("%s has the totals %q, which have other filters", about.Name, about.Totals)
 		}
 		if about.Continues && !about.Paged {
 			t.Errorf("%s continues without pages", about.Name)
@@ -132,5 +138,41 @@ func numbers(n int) func(context.Context, Env, Query) ([]int, error) {
 			found = append(found, i)
 		}
 		return found, nil
+	}
+}
+
+// A file contains all pages of a list, and is refused if the list has more rows.
+func TestCSV_AllPagesOrNone(t *testing.T) {
+	t.Parallel()
+	const stored = 2*rowsAtOnce + 7
+	l := &list[int]{
+		Description: Description{Name: "numbers", Paged: true},
+		read: func(_ context.Context, _ Env, q Query) (found []int, _ error) {
+			after, _ := strconv.Atoi(q.Cursor)
+			for n := after + 1; n <= stored && len(found) < q.Limit; n++ {
+				found = append(found, n)
+			}
+			return found, nil
+		},
+		table:  func(items []int) output.Table { return output.Rows("N", items, func(n int) []any { return []any{n} }) },
+		cursor: func(n int) string { return output.Text(n) },
+	}
+	for _, most := range []int{stored, stored + 1, 5 * stored} {
+		var file bytes.Buffer
+		if err := CSV(t.Context(), l, Env{}, Query{Cursor: "", Limit: 1}, most, &file); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Split(strings.TrimSpace(file.String()), "\n"); len(lines) != stored+1 || lines[0] != "n" || lines[stored] != strconv.Itoa(stored) {
+			t.Errorf("at most %d: %d lines, the last one %q", most, len(lines), lines[len(lines)-1])
+		}
+	}
+	err := CSV(t.Context(), l, Env{}, Query{}, stored-1, io.Discard)
+	if fault, is := errors.AsType[*decide.Fault](err); !is || fault.Kind != decide.Invalid {
+		t.Errorf("a list with one row too many: %v", err)
+	}
+	l.cursor = nil // a list that cannot be continued is read at once
+	var file bytes.Buffer
+	if err := CSV(t.Context(), l, Env{}, Query{}, stored, &file); err != nil || strings.Count(file.String(), "\n") != stored+1 {
+		t.Errorf("%d lines, %v", strings.Count(file.String(), "\n"), err)
 	}
 }

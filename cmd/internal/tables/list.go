@@ -58,18 +58,18 @@ func Tasks(tasks []account.Task) output.Table {
 		})
 }
 
-// amountOf returns the amount of a task, or "" if the task is not about money.
-func amountOf(t account.Task) string {
-	if t.Currency == "" {
-		return ""
+// amountOf returns the amount of a task. It is empty if the task is not about money.
+func amountOf(t account.Task) (amount output.Money) {
+	if t.Currency != "" {
+		amount = moneyOf(t.Amount, t.Currency)
 	}
-	return money.Format(t.Amount, t.Currency)
+	return amount
 }
 
 // Unassigned lists money that is not booked.
 func Unassigned(found []billing.Money) output.Table {
 	return output.Rows("SINCE|MODE|KIND|ID|AMOUNT|CUSTOMER|REASON", found, func(m billing.Money) []any {
-		return []any{&m.Since, output.Badge(m.Mode), m.Kind, objectLink(m.ID), money.Format(m.Amount, m.Currency),
+		return []any{&m.Since, output.Badge(m.Mode), m.Kind, objectLink(m.ID), moneyOf(m.Amount, m.Currency),
 			objectLink(m.Customer), m.Reason()}
 	})
 }
@@ -115,8 +115,12 @@ func Took(sinks []report.Sink) output.Table {
 func Receipts(receipts []timeline.Receipt) output.Table {
 	return output.Rows("RECEIVED|STATUS|SOURCE|TYPE|ACCOUNT|AMOUNT|EVENT|DUPLICATES|REASON", receipts,
 		func(r timeline.Receipt) []any {
+			var amount output.Money
+			if r.Amount != nil {
+				amount = moneyOf(*r.Amount, r.Currency)
+			}
 			return []any{r.ReceivedAt, output.Badge(r.Status), r.Source, r.Type, accountLink(r.OurAccount, r.Mode),
-				Amount(r.Amount, r.Currency), eventLink(r.EventID), r.Duplicates, r.Open()}
+				amount, eventLink(r.EventID), r.Duplicates, r.Open()}
 		})
 }
 

@@ -69,7 +69,7 @@ func TaskSubject(t account.Task) (parts []any) {
 	if t.Account != "" {
 		parts = append(parts, accountLink(t.Account, t.Mode))
 	}
-	if amount := amountOf(t); amount != "" {
+	if amount := amountOf(t); amount.Number != "" {
 		parts = append(parts, amount)
 	}
 	return append(parts, "Task: "+label.Task(t.Kind))

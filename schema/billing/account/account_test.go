@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"list", "uncompared", "traced"}, Open: []string{"tasks", "open tasks", "count tasks", "uncompared"}})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Made: account.Made, Walks: []string{"list", "uncompared", "traced"}, Open: []string{"tasks", "open tasks", "count tasks", "uncompared"}})
 }
 
 // at is a fixed time.

@@ -17,6 +17,9 @@ type Entry struct {
 	Settlement *Settlement
 	// SettlementUnknown is the reason why Settlement is nil although it was requested. It is empty otherwise.
 	SettlementUnknown string
+	// Method is the way in which the money moved. It is empty if Kind implies it. OccurredAt is when the money moved.
+	Method     string
+	OccurredAt time.Time
 	// Reference is the ID of the entry in the finance system.
 	Reference string
 	EffectKey string

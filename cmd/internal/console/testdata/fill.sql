@@ -92,8 +92,14 @@ select 'live', 'refund', 're_' || n, 'acct-' || a, 'in_' || n, 'cus_' || a,
        '{"Status": "succeeded", "Amount": 100, "Currency": "usd", "Purchase": {}, "SucceededAt": "2026-01-01T00:00:00Z"}', 'pi_' || n
   from made where n % 250 = 7
 
-insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, reference, created_at)
-select 'finance-export:stripe:live:in_' || n, 'live', 'acct-' || a, 'in_' || n, 'in_' || n, 'payment', 4900, 'usd', 4900, 'R' || n, received_at from made where k >= 7 order by n
+insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, settlement, method, reference, occurred_at, created_at)
+select 'finance-export:stripe:live:in_' || n, 'live', 'acct-' || a, 'in_' || n, 'in_' || n, 'payment', 4900, 'usd', 4900,
+       '{"amount": 4900, "fee": 172, "net": 4728, "currency": "usd"}', 'charge', 'R' || n, received_at - interval '1 second', received_at
+  from made where k >= 7 order by n
+
+insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, reference, occurred_at, created_at)
+select 'refund-entry:stripe:live:re_' || n, 'live', 'acct-' || a, 're_' || n, 'in_' || n, 'refund', 100, 'usd', -100, 'R' || n, received_at, received_at
+  from made where n % 250 = 7 order by n
 
 insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, delivered_to, published_at)
 select receipt_id, 'live', 'acct-' || a, 'invoice.paid', receipt_id, 'apply-facts:stripe:live:' || event_id, '{}', received_at, '{shop}',

@@ -1,0 +1,53 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/role"
+)
+
+// Finance sees what moved, adds it up per day and currency, and downloads the same rows.
+func TestMoney_ListedSummedAndDownloaded(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(`insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, settlement, method, occurred_at) values
+		('e1', 'live', 'acme', 'in_1', 'in_1', 'payment', 4900, 'usd', 4900, '{"amount": 4900, "fee": 172, "net": 4728, "currency": "usd"}', 'charge', '2026-10-01 09:00Z'),
+		('e2', 'live', '=1+1', 're_1', 'in_1', 'refund', 900, 'usd', -900, null, '', '2026-10-02 09:00Z'),
+		('e3', 'live', 'beta', 'in_2', 'in_2', 'payment', 500, 'jpy', 500, null, 'charge', '2026-10-02 09:00Z'),
+		('e4', 'test', 'acme', 'in_3', 'in_3', 'payment', 7770000, 'usd', 7770000, null, 'charge', '2026-10-02 09:00Z')`)
+	b := s.as("vera", role.Viewer)
+	page := b.get("/entries?since=2026-10-01&until=2026-11-01").text
+	for _, wanted := range []string{"-9.00 USD", "47.28 USD", "refund to the customer", "500 JPY", "Totals per day", "<td data-head=\"day (utc)\"",
+		`href="/entries?format=csv&amp;since=2026-10-01&amp;until=2026-11-01"`, `href="/entries/sums?since=2026-10-01&amp;until=2026-11-01"`, `<option value="refund_reversal">refund reversal`} {
+		if !strings.Contains(page, wanted) {
+			t.Errorf("the page lacks %q", wanted)
+		}
+	}
+	if strings.Contains(page, "77700") {
+		t.Error("the page contains test money")
+	}
+	file := b.get("/entries?kind=refund&format=csv")
+	if got := file.Header.Get("Content-Disposition"); !strings.HasPrefix(got, `attachment; filename="pawl-entries-`) || !strings.HasPrefix(file.Header.Get("Content-Type"), "text/csv") {
+		t.Errorf("headers %v", file.Header)
+	}
+	want := "date (UTC),what,account,invoice,amount,amount currency,money moved,money moved currency,fee,fee currency,net,net currency,paid,note,event,by\n" +
+		"2026-10-02 09:00:00,refund to the customer,'=1+1,in_1,-9.00,USD,-9.00,USD,,,,,,,,\n"
+	if file.text != want {
+		t.Errorf("the file is\n%s\nwant\n%s", file.text, want)
+	}
+	if sums := b.get("/entries/sums?format=csv&mode=live").text; !strings.HasSuffix(sums, "2026-10-02,JPY,1,500,JPY,0,JPY,500,JPY,0,JPY,0,JPY,1\n"+
+		"2026-10-02,USD,1,0.00,USD,-9.00,USD,-9.00,USD,0.00,USD,0.00,USD,1\n2026-10-01,USD,1,49.00,USD,0.00,USD,49.00,USD,1.72,USD,47.28,USD,0\n") {
+		t.Errorf("the totals are\n%s", sums)
+	}
+	for _, path := range []string{"/entries?format=xml", "/entries?cursor=x", "/entries?cursor=2026-10-01T00:00:00Z", "/entries?mode=both", "/entries/sums?cursor=yesterday/usd"} {
+		if r := b.get(path); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+	if r := s.browser().get("/entries?format=csv"); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sign-in?next="+url.QueryEscape("/entries")) {
+		t.Errorf("without a sign-in: %d to %s", r.StatusCode, r.Header.Get("Location"))
+	}
+}

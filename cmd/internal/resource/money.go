@@ -1,0 +1,85 @@
+package resource
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/billing/account"
+)
+
+// liveUnless is a filter by mode. Without it, a list contains live mode only, so that test money is never counted as
+// money.
+func liveUnless(items string) Filter {
+	return Filter{Name: "mode", Usage: "only live " + items + " (default), or only test " + items,
+		Values: []string{"live", "test"}}
+}
+
+var entryFilters = []Filter{
+	liveUnless("entries"),
+	{Name: "account", Usage: "only entries of this account"},
+	{Name: "kind", Usage: "only entries of this `kind`", Values: account.EntryKinds},
+	{Name: "since", Usage: "only money that moved since this `time`: " + TimeUsage, Kind: Time},
+	{Name: "until", Usage: "only money that moved before this `time`", Kind: Time},
+}
+
+func entryFilter(q Query) account.EntryFilter {
+	return account.EntryFilter{Mode: cmp.Or(q.Text("mode"), "live"), Account: q.Text("account"), Kind: q.Text("kind"),
+		Since: q.time("since"), Until: q.time("until"), Limit: q.Limit}
+}
+
+var entries = &list[account.ListedEntry]{
+	Description: Description{
+		Name: "entries", Title: "Money", Command: "entries list", Path: "/entries",
+		Short: "List the finance entries: the latest movement of money first",
+		Long: `List the finance entries: payments, refunds, disputes, credit notes and corrections, by the day on which the money
+moved. The list has the fee and the net amount of the provider, if they are known. pawl entries sums adds the entries up
+by day and currency.`,
+		Empty: "No entry matches these filters. An entry appears when finance accepts it.",
+		Right: role.RightRead, Paged: true, Totals: "entry-sums", Filters: entryFilters,
+		Drops: []string{"PAID", "EVENT", "MONEY MOVED", "BY", "FEE", "INVOICE"},
+	},
+	read: func(ctx context.Context, e Env, q Query) ([]account.ListedEntry, error) {
+		f := entryFilter(q)
+		if q.Cursor != "" {
+			at, key, found := strings.Cut(q.Cursor, "/")
+			var err error
+			if f.After.OccurredAt, err = time.Parse(time.RFC3339Nano, at); err != nil || !found || key == "" {
+				return nil, noCursor()
+			}
+			f.After.Key = key
+		}
+		return account.Entries(ctx, e.Operator.DB, f)
+	},
+	cursor: func(l account.ListedEntry) string { return l.OccurredAt.UTC().Format(time.RFC3339Nano) + "/" + l.Key },
+	table:  tables.Entries,
+}
+
+var entrySums = &list[account.EntrySum]{
+	Description: Description{
+		Name: "entry-sums", Title: "Totals per day", Command: "entries sums", Path: "/entries/sums",
+		Short: "Add up the finance entries by day and currency, the latest day first",
+		Long: `Add up the finance entries by day (UTC) and currency: money received, money paid out, and the total. Fees and the net
+amount are in the currency of the provider's balance; FEE UNKNOWN counts the entries without them. Amounts of different
+currencies are never added.`,
+		Empty: "No entry matches these filters.", Right: role.RightRead, Paged: true, Part: true, Filters: entryFilters,
+		Drops: []string{"FEE UNKNOWN", "ENTRIES"},
+	},
+	read: func(ctx context.Context, e Env, q Query) ([]account.EntrySum, error) {
+		f := entryFilter(q)
+		if q.Cursor != "" {
+			day, currency, found := strings.Cut(q.Cursor, "/")
+			var err error
+			if f.After.OccurredAt, err = time.Parse(time.DateOnly, day); err != nil || !found {
+				return nil, noCursor()
+			}
+			f.After.Currency = currency
+		}
+		return account.EntrySums(ctx, e.Operator.DB, f)
+	},
+	cursor: func(s account.EntrySum) string { return s.Day.Format(time.DateOnly) + "/" + s.Currency },
+	table:  tables.EntrySums,
+}
