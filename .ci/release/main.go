@@ -1,7 +1,9 @@
 // Command release builds the binaries of .goreleaser.yaml as a snapshot, without GoReleaser and without a network, and
 // checks them: each binary is static, has the settings of the file and contains the version.
 //
-//	go run ./.ci/release DIRECTORY     writes DIRECTORY/OS_ARCH/pawl for each target, and prints the version
+//	go run ./.ci/release DIRECTORY [OS_ARCH...]
+//
+// It writes DIRECTORY/OS_ARCH/pawl for the named targets, or for all, and prints the version.
 package main
 
 import (
@@ -45,9 +47,10 @@ type commit struct {
 }
 
 func main() {
-	if len(os.Args) != 2 {
-		fail(errors.New("usage: go run ./.ci/release DIRECTORY"))
+	if len(os.Args) < 2 {
+		fail(errors.New("usage: go run ./.ci/release DIRECTORY [OS_ARCH...]"))
 	}
+	dir, only, built := os.Args[1], os.Args[2:], 0
 	s, err := readSettings()
 	fail(err)
 	c, err := readCommit()
@@ -57,13 +60,21 @@ func main() {
 	for _, b := range s.Builds {
 		for _, system := range b.Goos {
 			for _, arch := range b.Goarch {
-				path := filepath.Join(os.Args[1], system+"_"+arch, b.Binary)
+				target := system + "_" + arch
+				if len(only) > 0 && !slices.Contains(only, target) {
+					continue
+				}
+				path := filepath.Join(dir, target, b.Binary)
 				fail(b.run(system, arch, path, c))
 				if err := b.check(system, arch, path, c); err != nil {
-					fail(fmt.Errorf("%s/%s: %w", system, arch, err))
+					fail(fmt.Errorf("%s: %w", target, err))
 				}
+				built++
 			}
 		}
+	}
+	if len(only) > 0 && built != len(only) {
+		fail(fmt.Errorf("%s does not have all of the targets %v", settingsFile, only))
 	}
 	fmt.Println("v" + c.Version)
 }
