@@ -115,7 +115,8 @@ func (s *Server) csv(v *visit, l resource.List, env resource.Env, q resource.Que
 		return err
 	}
 	v.Response().Header().Set("Content-Disposition",
-		fmt.Sprintf("attachment; filename=%q", "pawl-"+l.About().Name+"-"+time.Now().UTC().Format("2006-01-02-1504")+".csv"))
+		fmt.Sprintf("attachment; filename=%q", fmt.Sprintf("pawl-%s-%s.csv", l.About().Name,
+			time.Now().UTC().Format("2006-01-02-1504"))))
 	return v.Blob(http.StatusOK, "text/csv; charset=utf-8", file.Bytes())
 }
 

@@ -261,7 +261,8 @@ func CSV(ctx context.Context, l List, e Env, q Query, most int, out io.Writer) e
 			return nil
 		}
 		if left <= 0 || p.Next == "" {
-			return decide.Invalidf("more than %d rows match: choose fewer with the filters, for example one month", most)
+			return decide.Invalidf("more than %d rows match: choose fewer with the filters, for example one month",
+				most)
 		}
 		q.Cursor = p.Next
 	}

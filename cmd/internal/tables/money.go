@@ -59,8 +59,8 @@ func movementWords(e account.ListedEntry) string {
 
 // methodWords describes how the money moved.
 var methodWords = map[string]string{
-	"charge": "through the provider", "out_of_band": "outside of the provider", "balance": "from the customer's balance",
-	"unknown": "unknown",
+	"charge": "through the provider", "out_of_band": "outside of the provider",
+	"balance": "from the customer's balance", "unknown": "unknown",
 }
 
 // unsettledWords describes why the fee of an entry is unknown.

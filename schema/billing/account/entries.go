@@ -138,7 +138,8 @@ func Entries(ctx context.Context, db DB, f EntryFilter) ([]ListedEntry, error) {
 // EntrySum is the total of one day (UTC) in one currency. Entries are counted by their own currency, settlements by the
 // currency of the provider's balance. No field adds amounts of different currencies.
 type EntrySum struct {
-	Day      time.Time `json:"day"`
+	// Day is the start of the day.
+	Day      time.Time `json:"starts_at"`
 	Currency string    `json:"currency"`
 	// Entries counts the entries.
 	Entries int64 `json:"entries"`
@@ -196,14 +197,15 @@ func EntrySums(ctx context.Context, db DB, f EntryFilter) ([]EntrySum, error) {
 	if !f.After.OccurredAt.IsZero() { // continue on the day of the last row, which can have further currencies
 		until = earlier(until, f.After.OccurredAt.Add(24*time.Hour))
 	}
-	spans, err := schema.Rows(ctx, db, "read the first and the last entry", pgx.RowToStructByPos[struct{ First, Last *time.Time }],
-		entryRangeSQL, f.Mode, f.kinds(), since, until)
+	spans, err := schema.Rows(ctx, db, "read the first and the last entry",
+		pgx.RowToStructByPos[struct{ First, Last *time.Time }], entryRangeSQL, f.Mode, f.kinds(), since, until)
 	if err != nil || spans[0].First == nil {
 		return nil, err
 	}
 	first := spans[0].First.UTC().Truncate(24 * time.Hour)
+	end := spans[0].Last.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 	var sums []EntrySum
-	for end := spans[0].Last.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour); end.After(first) && len(sums) < f.Limit; end = end.Add(-atOnce) {
+	for ; end.After(first) && len(sums) < f.Limit; end = end.Add(-atOnce) {
 		from := end.Add(-atOnce)
 		if since.After(from) {
 			from = since
