@@ -52,11 +52,12 @@ var workerPrivileges = []privilege{
 	{"select", "", "bodies, deliveries, current_facts, attempts, payments, refunds, disputes, fraud_warnings, credit_notes, " +
 		"checkouts, entitlements", "the views of these tables"},
 	{"select", "", readerViews, "the command line shows what readers see"},
-	{"insert", "", everyTable + " but sessions, schema_version, console_requests, operator_actions, facts, redeliveries, " +
+	{"insert", "", everyTable + " but sessions, schema_version, console_requests, operator_actions, recoveries, facts, redeliveries, " +
 		"effect_attempts, outbox, pauses, billing_rules_changes, notice_messages, readings, tokens, jobs",
 		"flows and decisions write rows"},
 	{"insert", "but id, at", "operator_actions, billing_rules_changes",
 		"a chosen number or time would hide later rows"},
+	{"insert", "but at", "recoveries", "a chosen time would hide later rows"},
 	{"insert", "but id, recorded_at", "facts", "a chosen number would hide later facts"},
 	{"insert", "but id", "redeliveries, effect_attempts, notice_messages", "Postgres numbers the rows"},
 	{"insert", "but id, created_at", "outbox", "destinations get events in this order"},

@@ -87,19 +87,18 @@ func (p Policy) forgotten(g ledger.Grant) error {
 }
 
 // Loss describes transactions that the database has lost: it was restored from a backup, or a standby without them was
-// promoted. Both times are zero if nothing was lost.
+// promoted. All times are zero if nothing was lost.
 type Loss struct {
-	// From is when the lost time began, and Until when a person decided that pawl continues.
-	From, Until time.Time
+	// From is when the lost time began, Until when it ended, and Decided when a person decided that pawl continues.
+	From, Until, Decided time.Time
 }
 
 // check returns an error if the effect of an event that occurred at the time at may have happened in the lost time. It
-// returns nil if the sink remembers keys, or if the current generation began with an earlier attempt after the lost
-// time.
+// returns nil if the sink remembers keys, or if a person has decided to send the effect again after the lost time.
 func (l Loss) check(p Policy, g ledger.Grant, at time.Time) error {
 	remembers := !p.Marks && (p.KeyLifetime == 0 || time.Since(l.From) <= p.KeyLifetime)
-	known := g.Attempt > 1 && !g.ClaimedAt.Before(l.Until)
-	if remembers || known || !at.Before(l.Until) {
+	decided := g.Generation > 1 && !g.ClaimedAt.Before(l.Decided)
+	if remembers || decided || !at.Before(l.Until) {
 		return nil
 	}
 	return Doubt("the database lost its transactions between %s and %s: the effect may have happened then",

@@ -69,7 +69,7 @@ var table = []rule{
 	{packages: "cmd/internal/operator/cache", may: []string{"cmd/internal/operator/decide"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/operator/signin", may: []string{"cmd/internal/operator/decide", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo}},
 	{packages: "cmd/internal/operator/token", may: []string{"cmd/internal/operator/cache", "cmd/internal/operator/decide", "cmd/internal/operator/signin", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo}},
-	{packages: "cmd/internal/operator/recovery", may: []string{"cmd/internal/operator/decide", "cmd/internal/role", "workflows", "workflows/jobs", "schema/..."}, never: []string{echo, "schema/billing/..."}},
+	{packages: "cmd/internal/operator/recovery", may: []string{"activities/effect", "cmd/internal/operator/decide", "cmd/internal/role", "workflows", "workflows/jobs", "schema/..."}, never: []string{echo, "schema/billing/..."}},
 	{packages: "cmd/internal/operator/sink", may: []string{"cmd/internal/operator/decide", "schema/..."}, never: []string{temporal, echo, "schema/billing/..."}},
 	{packages: "cmd/internal/operator/task", may: []string{"cmd/internal/operator/decide", "cmd/internal/role", "schema/..."}, never: []string{temporal, echo}},
 	{packages: "cmd/internal/operator/job", may: []string{"cmd/internal/operator/decide", "workflows", "workflows/jobs", "schema/..."}, never: []string{echo, "schema/billing/..."}},

@@ -81,6 +81,7 @@ func (s *Store) About(ctx context.Context, of fact.Subject, object string) ([]fa
 type accountRow struct {
 	ID       string   `db:"id"`
 	Version  int64    `db:"target_version"`
+	Least    int64    `db:"least_version"`
 	State    string   `db:"target_state"`
 	Plan     string   `db:"target_plan"`
 	Quantity int64    `db:"target_quantity"`
@@ -95,7 +96,7 @@ type accountRow struct {
 }
 
 func (r accountRow) target() fold.Target {
-	return fold.Target{Version: r.Version, State: r.State, Plan: r.Plan, Quantity: r.Quantity,
+	return fold.Target{Version: r.Version, Least: r.Least, State: r.State, Plan: r.Plan, Quantity: r.Quantity,
 		Features: fact.Unique(r.Features)}
 }
 
@@ -150,7 +151,7 @@ select ` + FactColumns + ` from current_facts
 
 const factsOfReceiptSQL = `select ` + FactColumns + ` from current_facts where receipt_id = $1::uuid and origin in ('event', 'reread') and kind <> 'withheld' order by id`
 
-const accountColumns = `id, greatest(target_version, (select max(least_version) from recoveries)) as target_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now, (xmax = 0) as made`
+const accountColumns = `id, target_version, coalesce((select max(least_version) from recoveries), 0) as least_version, target_state, target_plan, target_quantity, target_features, held, over_at, clock_timestamp() as now, (xmax = 0) as made`
 
 const accountSQL = `select ` + accountColumns + ` from accounts where mode = $1 and id = $2`
 

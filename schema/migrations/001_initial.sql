@@ -65,6 +65,8 @@ create table receipts (
 -- These indexes are partial, so that a finished receipt has no entry in them.
 create index receipts_to_dispatch on receipts (dispatch_at) where status = 'received';
 create index receipts_open on receipts (status, received_at) where status in ('processing', 'retrying', 'needs_review', 'dead');
+-- For lists of test mode, which has few events.
+create index receipts_test on receipts (id) where mode = 'test';
 -- Receipts that wait for the end of their source's pause have dispatch_at = 'infinity'.
 create index receipts_paused on receipts (source, id) where status = 'received' and dispatch_at = 'infinity';
 -- For lists of receipts with a reason. A healthy event has no entry.
@@ -1074,8 +1076,9 @@ create table flow_versions (
 -- The decisions to continue after the database had lost its last transactions (pawl recover).
 create table recoveries (
     at            timestamptz primary key default now(),
-    -- lost_from is when the lost time began. It ended before at.
+    -- The lost time.
     lost_from     timestamptz not null,
+    lost_until    timestamptz not null,
     -- Each later version of an account's target is higher than least_version.
     least_version bigint      not null
 );

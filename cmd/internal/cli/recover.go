@@ -15,7 +15,7 @@ import (
 
 func recoverCommand(a *command.App) *cobra.Command {
 	d := decision{Decision: decide.Decision{Verb: recovery.Recover.Name, Target: recovery.Recover.Target}}
-	var from string
+	var from, until string
 	cmd := &cobra.Command{
 		Use:   "recover --lost-from TIME --reason REASON",
 		Short: recovery.Recover.Short,
@@ -28,7 +28,8 @@ The command lists the runs in Temporal that are ahead of the database and asks y
   - increases the version of each account's target, so that sinks accept the next targets
   - deletes these runs. The ingress starts the runs of stored events again, and the ledger, the keys and the sinks prevent
     that their effects happen twice
-  - treats e-mails about earlier events as uncertain if the ledger does not contain them: a person decides about each
+  - treats e-mails about events before --lost-until as uncertain if the ledger does not contain them: a person decides
+    about each
   - lists the events that the database no longer contains. Let the provider send them again
 
 Temporal no longer shows the history of a deleted run. --dry-run changes nothing. You can repeat the command.`,
@@ -40,29 +41,40 @@ Temporal no longer shows the history of a deleted run. --dry-run changes nothing
 			if from == "" {
 				return command.Usagef("recover needs --lost-from TIME, the time to which the database was restored")
 			}
-			at, err := resource.Moment(from, time.Now())
+			lostFrom, err := resource.Moment(from, time.Now())
 			if err != nil {
 				return command.Usagef("--lost-from: %v", err)
 			}
+			lostUntil := time.Now()
+			if until != "" {
+				if lostUntil, err = resource.Moment(until, time.Now()); err != nil {
+					return command.Usagef("--lost-until: %v", err)
+				}
+			}
+			if !lostFrom.Before(lostUntil) {
+				return command.Usagef("--lost-from must be earlier than --lost-until")
+			}
 			return a.WithSession(cmd.Context(), 0, a.LoadToAsk, func(ctx context.Context, s *command.Session) error {
-				return recoverFrom(ctx, s, at, d)
+				return recoverFrom(ctx, s, lostFrom, lostUntil, d)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&from, "lost-from", "",
 		"the `time` to which the database was restored, or an earlier time: "+resource.TimeUsage)
+	cmd.Flags().StringVar(&until, "lost-until", "",
+		"the `time` at which the workers were stopped, or a later time (default: now)")
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "list the runs and change nothing")
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
 	d.flags(cmd, "the reason, for the audit trail (required)")
 	return cmd
 }
 
-func recoverFrom(ctx context.Context, s *command.Session, from time.Time, d decision) error {
+func recoverFrom(ctx context.Context, s *command.Session, from, until time.Time, d decision) error {
 	runs, err := s.Runs()
 	if err != nil {
 		return err
 	}
-	loss, err := runs.Loss(ctx, from)
+	loss, err := runs.Loss(ctx, from, until)
 	if err != nil {
 		return err
 	}

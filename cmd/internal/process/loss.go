@@ -38,7 +38,7 @@ func lossCheck(n *Node) func(context.Context) error {
 			return fmt.Errorf("the database has lost data: Temporal has runs of %d events that it does not contain, such as %s, started at %s. Run `pawl recover --lost-from TIME` with the time to which the database was restored",
 				len(unknown), unknown[0].WorkflowID, unknown[0].StartedAt.UTC().Format(time.RFC3339))
 		}
-		n.effects.Lost.Until, n.effects.Lost.From, err = recovery.Last(ctx, n.Pool)
+		n.effects.Lost, err = recovery.Last(ctx, n.Pool)
 		return err
 	}
 }

@@ -52,6 +52,8 @@ type Grant struct {
 type Target struct {
 	// Version is 0 until the account has its first grant. There is no workspace before, so the target is empty.
 	Version int64
+	// Least is the highest version that sinks may have seen before the database lost data. It is 0 if it lost none.
+	Least int64 `json:"-"`
 	// State is active while a plan is granted, otherwise suspended.
 	State    string   `json:",omitempty"`
 	Plan     string   `json:",omitempty"` // empty if State is not active
@@ -72,7 +74,7 @@ func (t Target) Kept(account string) string { return account + ":v" + strconv.Fo
 
 // Same reports whether two targets are equal. It ignores their versions.
 func (t Target) Same(o Target) bool {
-	t.Version = o.Version
+	t.Version, t.Least = o.Version, o.Least
 	return reflect.DeepEqual(t, o)
 }
 
@@ -116,9 +118,9 @@ func (t Target) After(before Target) Target {
 	if before.Version == 0 && t.Plan == "" && len(t.Features) == 0 {
 		return Target{}
 	}
-	t.Version = before.Version
+	t.Version, t.Least = before.Version, before.Least
 	if !t.Same(before) {
-		t.Version++
+		t.Version = max(before.Version, before.Least) + 1
 	}
 	return t
 }

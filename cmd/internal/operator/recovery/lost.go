@@ -5,13 +5,16 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
@@ -48,34 +51,49 @@ type Run struct {
 	closed bool
 }
 
-// newest is the number of open and of closed runs that [Runs.Unknown] checks.
+// newest is the number of closed runs that [Runs.Unknown] checks.
 const newest = 200
 
-// Unknown returns runs without a receipt in the database, among the newest open and the newest closed runs.
+// Unknown returns runs without a receipt in the database, among the open and the newest closed runs.
 // pawl commits a receipt before it starts the run and never deletes a receipt, so such a run proves that the database
 // has lost transactions. The visibility store of Temporal may show a new run some seconds late.
 func (r Runs) Unknown(ctx context.Context) (unknown []Run, err error) {
-	for _, which := range []string{"ExecutionStatus = 'Running'", "ExecutionStatus != 'Running'"} {
-		page, err := r.list(ctx, ofReceipts+" AND "+which, newest, nil)
+	add := func(page []*workflowpb.WorkflowExecutionInfo) error {
+		compared, err := r.compare(ctx, page)
 		if err != nil {
-			return nil, err
-		}
-		compared, err := r.compare(ctx, page.GetExecutions())
-		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, c := range compared {
-			if c.Unknown {
+			if !c.Unknown {
+				continue
+			}
+			// The list may contain a run that Temporal no longer has.
+			switch err := r.describe(ctx, c.Run); {
+			case err == nil:
 				unknown = append(unknown, c.Run)
+			case !isGone(err):
+				return fmt.Errorf("read run %s: %w", c.WorkflowID, err)
 			}
 		}
+		return nil
 	}
-	return unknown, nil
+	if err := r.each(ctx, ofReceipts+" AND ExecutionStatus = 'Running'", add); err != nil {
+		return nil, err
+	}
+	page, err := r.list(ctx, ofReceipts+" AND ExecutionStatus != 'Running'", newest, nil)
+	if err != nil {
+		return nil, err
+	}
+	return unknown, add(page.GetExecutions())
 }
 
-// ahead returns the runs with progress after the time since that the database does not have: the run is open, or its
-// receipt is unknown or not finished. It also returns the older open runs of unknown receipts.
+// clocks is the largest difference between the clocks of Postgres and Temporal.
+const clocks = time.Minute
+
+// ahead returns the runs with progress after the time since that the database does not have: the run is open, or the
+// database has not recorded its end. It also returns the older open runs of unknown receipts.
 func (r Runs) ahead(ctx context.Context, since time.Time) (ahead []Run, err error) {
+	since = since.Add(-clocks)
 	which := fmt.Sprintf("(ExecutionStatus = 'Running' OR CloseTime >= '%s')", since.UTC().Format(time.RFC3339Nano))
 	err = r.each(ctx, ofReceipts+" AND "+which, func(page []*workflowpb.WorkflowExecutionInfo) error {
 		compared, err := r.compare(ctx, page)
@@ -101,23 +119,27 @@ func (r Runs) isAhead(ctx context.Context, c compared, since time.Time) (bool, e
 	case c.Unknown:
 		return true, nil
 	case c.closed:
-		return c.unfinished, nil
+		return c.unfinished || !c.recorded, nil
 	}
 	last, err := r.lastEvent(ctx, c.Run)
 	return last.After(since), err
 }
 
-// lastEvent returns the time of the last event in the history of a run.
+// started is the number of events in the history of a run that has only started.
+const started = 2
+
+// lastEvent returns the time of the last event in the history of a run. It returns the zero time if the run has only
+// started or is gone: it does not rely on lost state.
 func (r Runs) lastEvent(ctx context.Context, run Run) (time.Time, error) {
 	found, err := r.Temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx,
 		&workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 			Namespace: r.Namespace, Execution: run.execution(), MaximumPageSize: 1,
 		})
-	if err != nil {
+	if err != nil && !isGone(err) {
 		return time.Time{}, fmt.Errorf("read the last event of run %s: %w", run.WorkflowID, err)
 	}
 	events := found.GetHistory().GetEvents()
-	if len(events) == 0 {
+	if len(events) == 0 || events[0].GetEventId() <= started {
 		return time.Time{}, nil
 	}
 	return events[0].GetEventTime().AsTime(), nil
@@ -179,16 +201,20 @@ func (r Runs) list(ctx context.Context, which string, size int32,
 // compared is a run with the state of its receipt.
 type compared struct {
 	Run
-	// unfinished is set if the receipt exists and has no outcome.
-	unfinished bool
+	// unfinished is set if the receipt exists and has no outcome, recorded if the database contains the end of the run.
+	unfinished, recorded bool
 }
 
 const receiptsSQL = `
 select id, status not in ('processed', 'compensated', 'ignored') as unfinished from receipts where id = any($1)`
 
+const recordedSQL = `
+select run_id from runs
+ where closed_at is not null and (workflow_id, run_id) in (select * from unnest($1::text[], $2::text[]))`
+
 // compare reads the receipts of runs. A receipt ID that is not a UUID is unknown.
 func (r Runs) compare(ctx context.Context, infos []*workflowpb.WorkflowExecutionInfo) (all []compared, err error) {
-	ids := []uuid.UUID{}
+	ids, workflowIDs, runIDs := []uuid.UUID{}, []string{}, []string{}
 	for _, info := range infos {
 		c := compared{Run: runOf(info)}
 		attribute := info.GetSearchAttributes().GetIndexedFields()[workflows.PawlReceipt.GetName()]
@@ -196,6 +222,7 @@ func (r Runs) compare(ctx context.Context, infos []*workflowpb.WorkflowExecution
 			return nil, fmt.Errorf("read the receipt ID of run %s: %w", c.WorkflowID, err)
 		}
 		all = append(all, c)
+		workflowIDs, runIDs = append(workflowIDs, c.WorkflowID), append(runIDs, c.RunID)
 		if id, err := uuid.Parse(c.ReceiptID); err == nil {
 			ids = append(ids, id)
 		}
@@ -208,15 +235,31 @@ func (r Runs) compare(ctx context.Context, infos []*workflowpb.WorkflowExecution
 	if err != nil {
 		return nil, err
 	}
+	ended, err := schema.List[string](ctx, r.DB, "read the ends of runs", recordedSQL, workflowIDs, runIDs)
+	if err != nil {
+		return nil, err
+	}
 	unfinished := map[string]bool{}
 	for _, of := range rows {
 		unfinished[of.ID.String()] = of.Unfinished
 	}
 	for i, c := range all {
 		is, known := unfinished[c.ReceiptID]
-		all[i].Unknown, all[i].unfinished = !known, is
+		all[i].Unknown, all[i].unfinished, all[i].recorded = !known, is, slices.Contains(ended, c.RunID)
 	}
 	return all, nil
+}
+
+// describe returns nil if Temporal has the run. [isGone] reports whether Temporal does not have it.
+func (r Runs) describe(ctx context.Context, run Run) error {
+	_, err := r.Temporal.WorkflowService().DescribeWorkflowExecution(ctx,
+		&workflowservice.DescribeWorkflowExecutionRequest{Namespace: r.Namespace, Execution: run.execution()})
+	return err
+}
+
+func isGone(err error) bool {
+	_, gone := errors.AsType[*serviceerror.NotFound](err)
+	return gone
 }
 
 func runOf(info *workflowpb.WorkflowExecutionInfo) Run {

@@ -4,30 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // Loss is the difference between the database and Temporal.
 type Loss struct {
-	// From is the time of the last transaction that the database kept, or an earlier time.
-	From time.Time `json:"lost_from"`
+	// From is the time of the last transaction that the database kept, or an earlier time. Until is when the workers
+	// were stopped, or a later time.
+	From  time.Time `json:"lost_from_at"`
+	Until time.Time `json:"lost_until_at"`
 	// Runs are the runs that pawl recover deletes.
 	Runs []Run `json:"runs"`
 
 	in Runs
 }
 
-// Loss compares Temporal with a database that has lost transactions after the time from.
-func (r Runs) Loss(ctx context.Context, from time.Time) (*Loss, error) {
+// Loss compares Temporal with a database that has lost the transactions between two times.
+func (r Runs) Loss(ctx context.Context, from, until time.Time) (*Loss, error) {
 	ended, err := r.jobs(ctx)
 	if err != nil {
 		return nil, err
@@ -45,7 +49,7 @@ func (r Runs) Loss(ctx context.Context, from time.Time) (*Loss, error) {
 			ended = append(ended, run)
 		}
 	}
-	return &Loss{from, append(ended, unknown...), r}, nil
+	return &Loss{from, until, append(ended, unknown...), r}, nil
 }
 
 // Unknown returns the workflow IDs of the events that the database no longer contains.
@@ -80,11 +84,11 @@ var recoverRule = decide.Rule[*Loss, *Recovered]{
 		c := &decide.Change{
 			Target: "database",
 			Before: map[string]any{"runs": len(l.Runs), "unknown_events": len(l.Unknown())},
-			After:  map[string]any{"lost_from": l.From.UTC()},
+			After:  map[string]any{"lost_from": l.From.UTC(), "lost_until": l.Until.UTC()},
 		}
 		if !d.DryRun {
 			c.Do = func(ctx context.Context, tx pgx.Tx) error {
-				if err := schema.Exec(ctx, tx, "store the recovery", recoverSQL, l.From); err != nil {
+				if err := schema.Exec(ctx, tx, "store the recovery", recoverSQL, l.From, l.Until); err != nil {
 					return err
 				}
 				return schema.Exec(ctx, tx, "start the runs of jobs again", restartJobsSQL)
@@ -96,7 +100,16 @@ var recoverRule = decide.Rule[*Loss, *Recovered]{
 		if err := l.in.delete(ctx, l.Runs); err != nil {
 			return "", nil, fmt.Errorf("%w; workers do not start yet: run the command again", err)
 		}
-		res := &Recovered{len(l.Runs), l.Unknown()}
+		stored, err := l.unpark(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		res := &Recovered{Deleted: len(l.Runs)}
+		for _, id := range l.Unknown() {
+			if !slices.Contains(stored, id) { // it has not arrived again yet
+				res.Unknown = append(res.Unknown, id)
+			}
+		}
 		return res.says(), res, nil
 	},
 	Forecast: func(_ context.Context, _ *decide.Decision, l *Loss, p *decide.Preview) error {
@@ -118,10 +131,30 @@ func (r *Recovered) says() string {
 
 // recoverSQL stores the recovery. Versions of targets then begin at the number of seconds since 1970, which is higher
 // than the versions that sinks have seen in the lost time: no account changes every second.
-const recoverSQL = `insert into recoveries (lost_from, least_version) values ($1, extract(epoch from now()))`
+const recoverSQL = `
+insert into recoveries (lost_from, lost_until, least_version) values ($1, $2, extract(epoch from now()))`
 
 // restartJobsSQL makes a worker start the runs of jobs again, because pawl recover may have deleted them.
 const restartJobsSQL = `update jobs set started_at = null where state = 'running'`
+
+// unparkSQL starts events again that the ingress parked because of the deleted runs $1. The reason of an event that
+// arrived again names the run of its lost receipt.
+const unparkSQL = `
+update receipts r set status = 'processing', reason = '', last_error = '', updated_at = now() - interval '1 hour'
+  from unnest($1::text[]) deleted (id)
+ where r.status = 'needs_review'
+   and (r.reason_code = '` + receipt.RunTerminated + `' and r.workflow_id = deleted.id
+        or r.reason_code = '` + receipt.ForeignRun + `' and position('Temporal''s run ' || deleted.id || ' is ' in r.reason) > 0)
+returning deleted.id`
+
+// unpark starts the events again that were parked because of the deleted runs. It returns the workflow IDs.
+func (l *Loss) unpark(ctx context.Context) ([]string, error) {
+	ids := make([]string, len(l.Runs))
+	for i, run := range l.Runs {
+		ids[i] = run.WorkflowID
+	}
+	return schema.List[string](ctx, l.in.DB, "start parked events again", unparkSQL, ids)
+}
 
 // deleteWithin is how long a run may take to disappear after its deletion.
 const deleteWithin = 2 * time.Minute
@@ -135,8 +168,6 @@ func (r Runs) delete(ctx context.Context, runs []Run) error {
 			return fmt.Errorf("delete run %s: %w", run.WorkflowID, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, deleteWithin)
-	defer cancel()
 	for _, run := range runs {
 		if err := r.awaitDeleted(ctx, run); err != nil {
 			return fmt.Errorf("Temporal still has run %s: %w", run.WorkflowID, err)
@@ -146,9 +177,10 @@ func (r Runs) delete(ctx context.Context, runs []Run) error {
 }
 
 func (r Runs) awaitDeleted(ctx context.Context, run Run) error {
+	ctx, cancel := context.WithTimeout(ctx, deleteWithin)
+	defer cancel()
 	for {
-		_, err := r.Temporal.WorkflowService().DescribeWorkflowExecution(ctx,
-			&workflowservice.DescribeWorkflowExecutionRequest{Namespace: r.Namespace, Execution: run.execution()})
+		err := r.describe(ctx, run)
 		if isGone(err) {
 			return nil
 		}
@@ -163,20 +195,13 @@ func (r Runs) awaitDeleted(ctx context.Context, run Run) error {
 	}
 }
 
-func isGone(err error) bool {
-	_, gone := errors.AsType[*serviceerror.NotFound](err)
-	return gone
-}
+const lastSQL = `select lost_from as "from", lost_until as until, at as decided from recoveries order by at desc limit 1`
 
-const lastSQL = `select at, lost_from from recoveries order by at desc limit 1`
-
-// Last returns the newest recovery: the time of the decision, and the time from which the database had lost
-// transactions. Both are zero if there was none.
-func Last(ctx context.Context, db schema.Querier) (at, lostFrom time.Time, err error) {
-	type row struct{ At, LostFrom time.Time }
-	last, err := schema.One[row](ctx, db, "read the last recovery", lastSQL)
+// Last returns the lost time of the newest recovery. It is zero if there was none.
+func Last(ctx context.Context, db schema.Querier) (effect.Loss, error) {
+	last, err := schema.One[effect.Loss](ctx, db, "read the last recovery", lastSQL)
 	if errors.Is(err, schema.ErrNotFound) {
-		return time.Time{}, time.Time{}, nil
+		return effect.Loss{}, nil
 	}
-	return last.At, last.LostFrom, err
+	return last, err
 }
