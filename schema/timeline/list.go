@@ -41,7 +41,7 @@ const newest = `
 // passing contains the conditions of a [Filter], except About and Accounts. Since and Until become bounds on the ID,
 // because an ID begins with its creation time. The bounds end the index scan early.
 const passing = `($1 = '' or r.status = $1) and ($2 = '' or r.source = $2) and ($3 = '' or r.type = $3)
-   and ($4 = '' or r.reason_code = $4)
+   and ($4 = '' or r.reason_code = $4) and ($10 = '' or r.mode = $10)
    and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7 and r.received_at < $9`
 
 // findAll reads all receipts, newest first. It is for filters that most receipts match.
@@ -76,6 +76,7 @@ with recursive kinds as (
  cross join lateral (select r.id from receipts r
                       where ` + in + ` and r.source = k.source and r.type = k.type and r.status = k.status
                         and r.id >= $5::uuid and r.id < $6::uuid and r.received_at >= $7 and r.received_at < $9
+                        and ($10 = '' or r.mode = $10)
                       order by r.id desc limit $8) newest
  where ($1 = '' or k.status = $1) and ($2 = '' or k.source = $2) and ($3 = '' or k.type = $3)
 )`
@@ -100,32 +101,32 @@ func subjectsOf(column, condition string) string {
           order by s.receipt_id desc limit $8)`
 }
 
-// ofAccounts is the condition of a subject of accounts $11, or of any account.
-const ofAccounts = `($11::text[] is null or s.account = any($11))`
+// ofAccounts is the condition of a subject of accounts $12, or of any account.
+const ofAccounts = `($12::text[] is null or s.account = any($12))`
 
-// findAbout finds events by their objects $10, which can also be customers and invoice numbers, of accounts $11. It
-// finds a parked event without facts by the object in its envelope; objects $12 belong to the accounts.
+// findAbout finds events by their objects $11, which can also be customers and invoice numbers, of accounts $12. It
+// finds a parked event without facts by the object in its envelope; objects $13 belong to the accounts.
 var findAbout = `
 with found as (
-    select id from unnest($10::text[]) wanted (name) cross join lateral (` +
+    select id from unnest($11::text[]) wanted (name) cross join lateral (` +
 	subjectsOf("object", ofAccounts) + `
         union all` + subjectsOf("customer", ofAccounts) + `
         union all` + subjectsOf("number", ofAccounts) + `
         union all
         select r.id from receipts r
          where r.object_id = wanted.name and wanted.name <> '' and r.status in ('needs_review', 'dead') and ` + passing + `
-           and ($11::text[] is null or r.object_id = any($12::text[]))
+           and ($12::text[] is null or r.object_id = any($13::text[]))
         offset 0) each
      group by id` + newest
 
-// findAccount finds the events of accounts $10, and parked events without facts by the objects $11 of these accounts.
+// findAccount finds the events of accounts $11, and parked events without facts by the objects $12 of these accounts.
 var findAccount = `
 with found as (
     select id from (
-        select each.id from unnest($10::text[]) wanted (name) cross join lateral (` + subjectsOf("account", "true") + `
+        select each.id from unnest($11::text[]) wanted (name) cross join lateral (` + subjectsOf("account", "true") + `
             offset 0) each
         union all
-        select each.id from unnest($11::text[]) wanted (name) cross join lateral (
+        select each.id from unnest($12::text[]) wanted (name) cross join lateral (
             select r.id from receipts r
              where r.object_id = wanted.name and wanted.name <> '' and r.status in ('needs_review', 'dead') and ` + passing + `
             offset 0) each) either
@@ -158,7 +159,7 @@ func (f Filter) found() (sql string, args []any) {
 		until, before = f.Until, min(before, idAt(f.Until.Add(otherClock)))
 	}
 	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)), before,
-		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until}
+		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until, f.Mode}
 	switch { // use the first case that applies: it reads the fewest rows
 	case f.About != nil:
 		return findAbout, append(args, f.About, f.Accounts, f.Objects)

@@ -66,7 +66,7 @@ func (r Receipt) Open() string {
 
 // Filter narrows a list. An empty field matches everything.
 type Filter struct {
-	Status, ReasonCode, Source, Type string
+	Status, ReasonCode, Source, Type, Mode string
 	// About lists IDs of the provider's objects and customers, and invoice numbers. An event matches if it is about at
 	// least one of them.
 	About []string

@@ -244,7 +244,7 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/accounts/{id}", "cus_1", "mode=live", `"id":"acme"`}, {"/accounts/{id}", "cus_3", "", `"obstacles":[`}, {"/accounts/{id}/access", "acme", "mode=live", `"plan":"pro"`},
 		{"/accounts/{id}/access", "cus_3", "", `past due, and its grace period is over`}, {"/accounts/{id}/access", "acme", "mode=test", `"access":"none"`},
 		{"/invoices/{id}", "A/1", "", `"paid":49900`}, {"/events", "", "status=dead", `"event_id":"evt_1"`}, {"/events", "", "account=late", `"items":[]`},
-		{"/events/{id}", "evt_1", "", `"verdict":"It waits for a decision`}, {"/events/{id}", "evt_3", "", `"verdict":"It was ignored`},
+		{"/events/{id}", "evt_1", "", `"verdict":"Not finished`}, {"/events/{id}", "evt_3", "", `"verdict":"Ignored`},
 		{"/events/{id}/payload", "evt_1", "", `"payload":{"id":`}, {"/effects", "", "state=failed", `"last_error":"451 later"`},
 		{"/effects", "", "prefix=receipt-email:stripe:live:in_2", `"items":[{"key":"receipt-email:stripe:live:in_2"`},
 		{"/payments/unassigned", "", "mode=test", `"items":[]`}, {"/accounts", "", "mode=live", `"id":"acme"`}, {"/rejections", "", "", `"items":[]`},

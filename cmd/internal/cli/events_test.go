@@ -121,10 +121,10 @@ func TestEffectNote_SaysWhatTheStateLeavesOpen(t *testing.T) {
 	for want, f := range map[string]timeline.Effect{
 		"already done by evt_1":        {State: "done", SatisfiedBy: "evt_1"},
 		"451 later; by evt_1":          {State: "failed", LastError: "451 later", SatisfiedBy: "evt_1"},
-		"reversed by ada":              {State: "skipped", LastError: "reversed by ada"},
+		"Reversed by ada":              {State: "skipped", LastError: "reversed by ada"},
 		"by evt_1":                     {State: "compensated", SatisfiedBy: "evt_1"},
-		"no answer: may have happened": {State: "uncertain", LastError: "no answer: may have happened", MayHaveHappened: true},
-		"skipped by ada; it may have happened: an attempt was not answered": {State: "skipped", LastError: "skipped by ada", MayHaveHappened: true},
+		"No answer: may have happened": {State: "uncertain", LastError: "no answer: may have happened", MayHaveHappened: true},
+		"Skipped by ada; it may have happened: an attempt was not answered": {State: "skipped", LastError: "skipped by ada", MayHaveHappened: true},
 	} {
 		if got := tables.EffectNote(f); got != want {
 			t.Errorf("note of %+v is %q, want %q", f, got, want)

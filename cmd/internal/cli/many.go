@@ -48,8 +48,8 @@ type many struct {
 
 // eventFilter adds the filters of the list of events, with the usage of the status.
 func eventFilter(cmd *cobra.Command, f *event.Filter, status string) {
-	values := map[string]*string{"status": &f.Status, "reason_code": &f.ReasonCode, "source": &f.Source,
-		"type": &f.Type, "object": &f.Object, "account": &f.Account}
+	values := map[string]*string{"status": &f.Status, "reason_code": &f.ReasonCode, "mode": &f.Mode,
+		"source": &f.Source, "type": &f.Type, "object": &f.Object, "account": &f.Account}
 	times := map[string]*time.Time{"since": &f.Since, "until": &f.Until}
 	for _, filter := range resource.Named("events").About().Filters {
 		if at := times[filter.Name]; at != nil {

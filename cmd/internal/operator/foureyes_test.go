@@ -197,7 +197,7 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 		t.Errorf("a viewer as the second: %v", err)
 	}
 	e, err := event.Examine(t.Context(), o.Operator, "evt_1")
-	if err != nil || len(e.PendingDecisions) != 1 || !strings.Contains(e.Verdict, "ada requested: Approve. A second person must confirm it") {
+	if err != nil || len(e.PendingDecisions) != 1 || !strings.Contains(e.Verdict, "Requested by ada: Approve. A second person must confirm it") {
 		t.Errorf("%+v, %v", e, err)
 	}
 	seen, err := o.Preview(t.Context(), decide.Decision{Verb: "approve", Target: "evt_1", By: bob})

@@ -86,7 +86,11 @@ func (r *Status) OnlyMode(test bool) (other int) {
 const testMode = "test"
 
 func isTest(c Condition) bool {
-	return c.Labels["mode"] == testMode || strings.HasSuffix(c.Name, ":"+testMode)
+	if mode := c.Labels["mode"]; mode != "" {
+		return mode == testMode
+	}
+	ofSink := c.Kind() == condition.Sink || c.Kind() == condition.Paused && c.Labels["kind"] == "sink"
+	return ofSink && strings.HasSuffix(c.Name, ":"+testMode) && !strings.Contains(c.Name, config.DestinationPrefix)
 }
 
 // severities lists the severities, the most severe first.

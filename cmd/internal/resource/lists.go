@@ -49,6 +49,7 @@ var events = &list[timeline.Receipt]{
 		Filters: []Filter{
 			{Name: "status", Usage: "only events with this `status`", Values: statuses()},
 			{Name: "reason_code", Usage: "only events with this reason `code`, such as type_ignored"},
+			mode("events"),
 			{Name: "source", Usage: "only events of this source"},
 			{Name: "type", Usage: "only events of this type"},
 			{Name: "object", Usage: "only events about this object of the provider: an invoice (also by number), a subscription, a customer, ..."},

@@ -35,9 +35,8 @@ func AccessReason(acc *account.Account, now time.Time) string {
 		}
 	}
 	down := func(o account.Obstacle) bool { return o.Cause == account.SinkDown }
-	if acc.Access.Version > 0 && (acc.Workspace == nil || acc.Workspace.Version < acc.Access.Version) &&
-		!slices.ContainsFunc(acc.Obstacles, down) {
-		sentences = append(sentences, "The workspace is not ready yet")
+	if acc.Workspace != nil && acc.Workspace.Version < acc.Access.Version && !slices.ContainsFunc(acc.Obstacles, down) {
+		sentences = append(sentences, "The workspace is not updated yet")
 	}
 	if n := len(acc.Tasks); n > 0 {
 		sentences = append(sentences, output.Plural(n, "task")+" open since "+output.Time(acc.Tasks[0].Since))
@@ -117,7 +116,7 @@ func moneySteps(acc *account.Account) (steps []step) {
 		if i.PaidAt != nil {
 			steps = append(steps, step{at: *i.PaidAt, event: i.Event,
 				what: "Paid " + money.Format(i.Paid, i.Currency) + of})
-		} else if i.NextAttempt != nil {
+		} else if i.Status == "open" && i.NextAttempt != nil {
 			steps = append(steps, step{at: *i.NextAttempt, event: i.Event,
 				what: "Stripe tries to collect " + money.Format(i.Due-i.Paid, i.Currency) + of})
 		}

@@ -66,7 +66,7 @@ func TestAccessReason(t *testing.T) {
 	}{
 		"active":        {acme(), "active", "Access to pro."},
 		"no access":     {stopped, "suspended", "No plan has the price price_gold. 1 task open since " + output.Time(now) + "."},
-		"not ready yet": {behind, "active", "Access to pro. The workspace is not ready yet."},
+		"not ready yet": {behind, "active", "Access to pro. The workspace is not updated yet."},
 		"new":           {&account.Account{ID: "new"}, "none", "The account never had access."},
 	} {
 		if got := tables.AccessReason(c.account, now); got != c.says {

@@ -39,16 +39,18 @@ func Choices(o *decide.Operator, id string, r *timeline.Receipt) []decide.Choice
 	return nil
 }
 
-// Recommended returns the decision that the state of the event requires, or nil, and the other decisions. It omits a
-// decision that has the same effect as an earlier one.
+// Recommended returns the decision that the state of the event requires, or nil, and the other decisions. A review and
+// an unclear effect have no obvious answer. Recommended omits a decision that has the same effect as an earlier one.
 func (e *Evidence) Recommended() (first *decide.Choice, others []decide.Choice) {
-	required := e.Parked() || e.Receipt.ReasonCode == receipt.Paused
+	_, review := reviewOf(&e.Receipt)
+	required := !review && (e.Parked() || e.Receipt.ReasonCode == receipt.Paused)
 	for i := range e.Choices {
 		c := &e.Choices[i]
-		books := c.Decision != nil && c.Decision.Verb == money.Assign.Name
+		safe := c.Decision != nil && (c.Decision.Verb == money.Assign.Name || required &&
+			(c.Decision.Verb == workflows.UpdateRetry || strings.HasPrefix(c.Decision.Verb, "resume-")))
 		switch {
 		case strings.HasPrefix(c.Effect, sameAs):
-		case c.Decision != nil && (books || required) && first == nil:
+		case safe && first == nil:
 			first = c
 		default:
 			others = append(others, *c)

@@ -44,7 +44,7 @@ func TestVerdict(t *testing.T) {
 		"Needs a decision: paid after the subscription had ended: invoice in_1 was paid. Receipt is done.": {
 			receipt: review, effects: []timeline.Effect{done, mailed},
 		},
-		"Paid, and access was not granted: the workspace system said no.": {
+		"An order or a change was refused, and is not granted: the workspace system said no.": {
 			receipt: paid("processed", "withheld: the workspace system said no"), effects: []timeline.Effect{done},
 		},
 		"Stored, and not started yet.": {receipt: timeline.Receipt{Status: "received"}},

@@ -22,13 +22,13 @@ type Filter struct {
 
 // Criteria lists the names of the filters that [EventsOf] accepts. The command-line flags have the same names, with
 // hyphens.
-var Criteria = []string{"status", "reason_code", "source", "type", "account", "object"}
+var Criteria = []string{"status", "reason_code", "mode", "source", "type", "account", "object"}
 
 // FilterOf returns the filter for criteria by name.
 func FilterOf(criteria map[string]string) Filter {
 	return Filter{Object: criteria["object"], Account: criteria["account"], Filter: timeline.Filter{
 		Status: criteria["status"], ReasonCode: criteria["reason_code"], Source: criteria["source"],
-		Type: criteria["type"]}}
+		Type: criteria["type"], Mode: criteria["mode"]}}
 }
 
 // List returns the receipts that match f, newest first. It returns an error if the account is unknown.

@@ -10,7 +10,8 @@ import (
 func Reason(code string) string { return reasons[code] }
 
 // Explain returns a stored reason for people. A reason is a code, or a code, ": " and words. Explain replaces the code,
-// and keeps the words. For a run that is parked because of its steps, it keeps only the labels of the steps. A reason
+// and keeps the words. For a reason code of steps, effect_…, it keeps
+// only the labels of the steps. A reason
 // without a known code stays as it is.
 func Explain(reason string) string {
 	code, rest, _ := strings.Cut(reason, ": ")
@@ -18,7 +19,7 @@ func Explain(reason string) string {
 	switch {
 	case !known:
 		return reason
-	case stepReason.MatchString(rest):
+	case strings.HasPrefix(code, "effect_") && stepReason.MatchString(rest):
 		rest = stepsOf(rest)
 	}
 	if rest == "" {
@@ -96,7 +97,7 @@ var reasons = map[string]string{
 	"undo_failed":      "A step could not be taken back",
 	"cancelled":        "Its run was cancelled",
 	"compensated":      "Its steps were taken back",
-	"withheld":         "Paid, and access was not granted",
+	"withheld":         "An order or a change was refused, and is not granted",
 
 	"sink_down":         "A connected system is down",
 	"sink_busy":         "A connected system is busy",
