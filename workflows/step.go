@@ -66,7 +66,7 @@ func (s *step) hadFailed() bool { return s.result.Met && !s.uncertain() && !s.ag
 func (f *flow) call(s *step) effect.Call {
 	return effect.Call{
 		Key: s.Key, Kind: s.Kind, Round: s.round, Ref: f.in.Ref,
-		Compensates: s.Compensates, After: s.After, AsOf: f.asOf(), WaitingSince: s.waitingSince,
+		Compensates: s.Compensates, After: s.EntriesBefore(), AsOf: f.asOf(), WaitingSince: s.waitingSince,
 		Timeout: f.settings[s.Sink].Timeout,
 	}
 }

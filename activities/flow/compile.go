@@ -158,6 +158,10 @@ func (c *compiler) step(name string, s Step) *step {
 	}
 	out.when = c.expression(at+".when", s.When, scopes.event, types.BoolKind)
 	out.key = c.key(at+".key", s.Key, scopes.event)
+	if s.ForEach != "" && out.key != nil && !out.key.reads("item") {
+		c.bad(at+".key", "does not contain item, so all items of the list have the same key",
+			`add the ID of the item: "string(event.id) + '/' + string(item.id)"`)
+	}
 	switch {
 	case (s.HTTP == nil) == (s.Task == nil):
 		c.bad(at, "must have either http or task", "write http: {sink: NAME, path: /…} or task: {title: …}")

@@ -177,6 +177,13 @@ func (x *expression) floats() (found *Fault) {
 	return nil
 }
 
+// reads reports whether the expression contains a variable.
+func (x *expression) reads(variable string) bool {
+	return len(ast.MatchDescendants(ast.NavigateAST(x.checked.NativeRep()), func(e ast.NavigableExpr) bool {
+		return e.Kind() == ast.IdentKind && e.AsIdent() == variable
+	})) > 0
+}
+
 // has reports the result type: whether the expression can have one of these types.
 func (x *expression) has(kinds ...types.Kind) bool {
 	return slices.Contains(append(kinds, types.DynKind), x.checked.OutputType().Kind())

@@ -1,6 +1,11 @@
 package flow
 
-import "fmt"
+import (
+	"fmt"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/traits"
+)
 
 // planStep plans a step: once, or once for each item. Each item has its own key.
 func (f *Flow) planStep(s *step, e *Event) (found []Planned, err error) {
@@ -24,7 +29,7 @@ func (f *Flow) planStep(s *step, e *Event) (found []Planned, err error) {
 		key := found[len(found)-1].Key
 		if before := first[key]; before > 0 {
 			return nil, &Error{Field: s.key.path,
-				Problem: fmt.Sprintf("the items %d and %d have the same key %q", before, i+1, key)}
+				Problem: fmt.Sprintf("the items %d and %d have the same key", before, i+1)}
 		}
 		first[key] = i + 1
 	}
@@ -55,19 +60,20 @@ func (s *step) planOnce(variables map[string]any, item int, found []Planned) ([]
 	return append(found, next), nil
 }
 
-// items returns the items of a step with for_each.
+// items returns the items of a step with for_each. They can be parts of the event, so they must not be changed. The
+// length is checked first, because the conversion of a long list needs memory.
 func (s *step) items(e *Event) ([]any, error) {
 	v, err := s.forEach.evaluate(e.variables())
 	if err != nil {
 		return nil, err
 	}
-	list, is := native(v).([]any)
-	switch {
-	case !is:
+	list, is := v.(traits.Lister)
+	if !is {
 		return nil, &Error{Field: s.forEach.path, Problem: "the value is not a list"}
-	case len(list) > MaxItems:
-		return nil, &Error{Field: s.forEach.path,
-			Problem: fmt.Sprintf("the list has %d items, more than %d", len(list), MaxItems)}
 	}
-	return list, nil
+	if n, _ := list.Size().(types.Int); n > MaxItems {
+		return nil, &Error{Field: s.forEach.path,
+			Problem: fmt.Sprintf("the list has %d items, more than %d", n, MaxItems)}
+	}
+	return natives(list), nil
 }

@@ -118,7 +118,7 @@ func (f *Flow) named(err error) error {
 }
 
 // Plan evaluates everything that depends on the event alone. An error is an [*Error] and contains no value of the
-// event except a key.
+// event.
 func (f *Flow) Plan(e *Event) (Plan, error) {
 	p, err := f.plan(e)
 	return p, f.named(err)

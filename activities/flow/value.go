@@ -61,7 +61,8 @@ func withNumbers(v any) (_ any, err error) {
 	return v, nil
 }
 
-// native returns a CEL value as decodeJSON returns it. It returns a value that JSON does not have unchanged.
+// native returns a CEL value as decodeJSON returns it. It returns a value that JSON does not have unchanged. It does
+// not copy a map or a list of the event, so the caller must not change the result.
 func native(v ref.Val) any {
 	switch v := v.(type) {
 	case types.Null:
@@ -75,6 +76,9 @@ func native(v ref.Val) any {
 	case types.String:
 		return string(v)
 	case traits.Mapper:
+		if part, ok := v.Value().(map[string]any); ok {
+			return part
+		}
 		m := map[string]any{}
 		for i := v.Iterator(); i.HasNext() == types.True; {
 			key := i.Next()
@@ -82,13 +86,21 @@ func native(v ref.Val) any {
 		}
 		return m
 	case traits.Lister:
-		list := []any{}
-		for i := v.Iterator(); i.HasNext() == types.True; {
-			list = append(list, native(i.Next()))
-		}
-		return list
+		return natives(v)
 	}
 	return v
+}
+
+// natives is native for a list.
+func natives(v traits.Lister) []any {
+	if part, ok := v.Value().([]any); ok {
+		return part
+	}
+	list := []any{}
+	for i := v.Iterator(); i.HasNext() == types.True; {
+		list = append(list, native(i.Next()))
+	}
+	return list
 }
 
 // adapter converts Go values to CEL values. Its maps iterate in the order of their keys, because a body must have the

@@ -53,6 +53,15 @@ func (s *Step) Entry() *activities.Entry {
 	return nil
 }
 
+// EntriesBefore returns After if the step posts a finance entry, which also waits for the entries of other runs. For
+// any other effect it returns nil: the activity does not read After, and a list of a flow can make it large.
+func (s *Step) EntriesBefore() []string {
+	if s.Entry() == nil {
+		return nil
+	}
+	return s.After
+}
+
 // Object returns the part of a key that identifies an object: <provider>:<mode>[:<connected account>]:<object>. The key
 // of an effect is <kind>:<object>. The key of a once effect contains only the provider's object. The key of a state
 // effect contains the account and the version of its target.

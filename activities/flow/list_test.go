@@ -1,0 +1,61 @@
+package flow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/activities/flow"
+)
+
+// listed is a flow with one step for each item.
+func listed(t *testing.T, forEach, key string) *flow.Flow {
+	return compiled(t, flow.Definition{
+		On: flow.Trigger{Provider: "shopify"}, Steps: map[string]flow.Step{"book": {ForEach: forEach, HTTP: &flow.HTTP{Sink: "tickets", Path: "/bookings"}, Key: key}},
+	})
+}
+
+// lines is an event with n lines and n other fields.
+func lines(t *testing.T, n int) *flow.Event {
+	var fields strings.Builder
+	for i := range n {
+		fmt.Fprintf(&fields, `, "field%d": %d`, i, i)
+	}
+	line := `{"sku": "mug", "mail": "a@example.com", "tags": [1, 2]}`
+	return event(t, `{"id": 1, "lines": [`+strings.Repeat(line+", ", n-1)+line+`]`+fields.String()+`}`)
+}
+
+// Each item of this list points to the whole event. Planning copies neither the event for each item, nor the items of a
+// list that is too long.
+func TestPlan_ItemsContainEvent_NotCopied(t *testing.T) {
+	const items = `event.lines.map(l, {"line": l, "order": event, "all": [event.lines]})`
+	first := listed(t, "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(i, {'i': i, 'order': event, 'all': event.lines})", "string(item.i) + string(item.order.id) + item.all[0].sku")
+	e := lines(t, 2000)
+	var p flow.Plan
+	var err error
+	if n := testing.AllocsPerRun(1, func() { p, err = first.Plan(e) }); n > 20_000 || err != nil || len(p.Steps) != 10 {
+		t.Errorf("10 items with an event of 2,000 lines: %v allocations, %d steps, %v", n, len(p.Steps), err)
+	}
+	long, evaluated := listed(t, items, "item.line.sku"), compiled(t, flow.Definition{
+		On: flow.Trigger{Provider: "shopify"}, When: "size(" + items + ") == 0", Steps: map[string]flow.Step{"book": {Task: &flow.Task{Title: "x"}, Key: "event.id"}},
+	})
+	least := testing.AllocsPerRun(1, func() { _, err = evaluated.Plan(e) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1, func() { _, err = long.Plan(e) }); n > least+1000 {
+		t.Errorf("a list that is too long: %v allocations, want about %v for the evaluation", n, least)
+	}
+	if want := "the list has 2000 items, more than 100"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// A key may be an address, so the fault for equal keys contains only the numbers of the items.
+func TestPlan_EqualKeys_NamesItemsOnly(t *testing.T) {
+	t.Parallel()
+	_, err := listed(t, "event.lines", "item.mail").Plan(lines(t, 2))
+	if got, want := fmt.Sprint(err), "flow ship-order, steps.book.key: the items 1 and 2 have the same key"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
