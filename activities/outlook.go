@@ -70,9 +70,10 @@ func (l *Outlook) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	return l.of.Billing.LoadFacts(ctx, in)
 }
 
-// LoadRelay calls [Destinations.LoadRelay], which changes nothing.
+// LoadRelay is [Destinations.LoadRelay] without the wait for another worker. It changes nothing.
 func (l *Outlook) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayResult, error) {
-	return l.of.Destinations.LoadRelay(ctx, in)
+	_, result, err := l.of.Destinations.loadRelay(ctx, in)
+	return result, err
 }
 
 // Correct calls [billing.Correct].

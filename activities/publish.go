@@ -196,8 +196,7 @@ func (p *Publisher) lease() time.Duration {
 // publish sends an event to the destinations that select its type and have not received it yet.
 func (p *Publisher) publish(ctx context.Context, e outbox.Event) outbox.Settled {
 	ctx = event.WithTrace(ctx, e.Trace)
-	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true,
-		NoFlow: e.OnlyTo != "" || !p.Flows.Takes(e.Type)}
+	settled := outbox.Settled{ID: e.ID, DeliveredTo: e.DeliveredTo, Published: true}
 	for _, d := range p.Destinations {
 		if e.OnlyTo != "" && e.OnlyTo != d.Name || !d.Takes(e.Type) || slices.Contains(e.DeliveredTo, d.Name) {
 			continue

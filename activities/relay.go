@@ -99,21 +99,34 @@ type LoadRelayResult struct {
 // CodeNoDestination is the reason code of an event without destinations.
 const CodeNoDestination = "no_destination"
 
+// rollout is how long the run of a published event without a flow is retried before it parks. A process with a newer
+// file has stored the receipt, and workers with the older file can run until the deployment ends.
+const rollout = 15 * time.Minute
+
 // LoadRelay returns the destinations of the event's source and the plan of its flow, as configured now. It changes
-// nothing.
+// nothing. If it fails because another worker may have the flow, Temporal retries it.
 func (c *Destinations) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRelayResult, error) {
-	r, err := c.Receipts.Get(ctx, in.ReceiptID)
-	if err != nil {
-		return LoadRelayResult{}, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
+	r, result, err := c.loadRelay(ctx, in)
+	if result.Code == CodeNoDestination && r.Provider == flow.Pawl && c.Now().Sub(r.ReceivedAt) < rollout {
+		return LoadRelayResult{}, fmt.Errorf("no flow of this process selects %q; a worker with a newer file may",
+			r.Type)
+	}
+	return result, err
+}
+
+func (c *Destinations) loadRelay(ctx context.Context, in LoadRelayInput) (r receipt.Receipt, result LoadRelayResult,
+	err error) {
+	if r, err = c.Receipts.Get(ctx, in.ReceiptID); err != nil {
+		return r, result, fmt.Errorf("load receipt %s: %w", in.ReceiptID, err)
 	}
 	if err := checkRef(in.Ref, r); err != nil {
-		return LoadRelayResult{}, err
+		return r, result, err
 	}
-	result := LoadRelayResult{Sinks: map[string]SinkSettings{}, Withhold: r.BeforeEffects}
+	result = LoadRelayResult{Sinks: map[string]SinkSettings{}, Withhold: r.BeforeEffects}
 	result.Destinations = c.destinationsOf(r, result.Sinks)
 	if c.Flows != nil {
 		if err := c.Flows.PlanFlow(ctx, r, &result); err != nil {
-			return LoadRelayResult{}, err
+			return r, LoadRelayResult{}, err
 		}
 	}
 	if len(result.Destinations) == 0 && result.Flow == nil {
@@ -123,7 +136,7 @@ func (c *Destinations) LoadRelay(ctx context.Context, in LoadRelayInput) (LoadRe
 			result.Reason = fmt.Sprintf("no flow selects %q any more: add it to flows.NAME.on.published", r.Type)
 		}
 	}
-	return result, nil
+	return r, result, nil
 }
 
 // destinationsOf returns the destinations of a receipt's source and adds their settings to settings.

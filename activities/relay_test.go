@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/activities/httpcall"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -354,6 +355,37 @@ func TestLoadRelay(t *testing.T) {
 	if got := load("other", "d-2"); len(got.Destinations) != 0 || got.Code != activities.CodeNoDestination {
 		t.Errorf("got %+v, want a reason to park", got)
 	}
+}
+
+// During a deployment, a worker with the old file has no flow for an event that a new process has stored. It fails, so
+// that Temporal asks again until a worker with the new file answers. A preview does not wait. An event that still has no
+// flow after 15 minutes parks.
+func TestLoadRelay_PublishedWithoutFlow_RetriedFirst(t *testing.T) {
+	t.Parallel()
+	b := relaySetup(t, "http://unused.test")
+	outcomes, err := b.receipts.Insert(t.Context(), receipt.Delivery{Source: flow.Pawl, Provider: flow.Pawl, ReceivedAt: time.Now(),
+		Header: http.Header{}, Events: []receipt.New{{EventID: "p-1", Type: "access.changed", Body: []byte("{}"), Mode: "live", Identity: receipt.ByID, Status: receipt.Received}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := activities.LoadRelayInput{Ref: b.ref(t, outcomes[0].ReceiptID)}
+	if _, err := b.relay.LoadRelay(t.Context(), in); err == nil || !strings.Contains(err.Error(), `no flow of this process selects "access.changed"; a worker with a newer file may`) {
+		t.Errorf("got %v, want an error that is retried", err)
+	}
+	outlook, err := (&activities.Outlooks{DB: b.pool, Destinations: b.relay}).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outlook.Close()
+	parks := func(result activities.LoadRelayResult, err error) {
+		t.Helper()
+		if err != nil || result.Code != activities.CodeNoDestination || !strings.Contains(result.Reason, "no flow selects") {
+			t.Errorf("got %+v, %v, want a reason to park", result, err)
+		}
+	}
+	parks(outlook.LoadRelay(t.Context(), in))
+	b.relay.Now = func() time.Time { return time.Now().Add(16 * time.Minute) }
+	parks(b.relay.LoadRelay(t.Context(), in))
 }
 
 // A relayed event with the bytes of another event is marked. Both events share one stored body.

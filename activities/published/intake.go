@@ -2,7 +2,7 @@
 //
 // Every event that a flow selects gets one receipt: the intake reads events without a receipt from the outbox, and the
 // ID of the event makes a repeated insert harmless. The intake does not wait for destinations, and destinations do not
-// wait for the intake. The receipts of an account are stored in the order of the outbox.
+// wait for the intake. The receipts of an account are stored in the order of the outbox, but their runs are parallel.
 package published
 
 import (
@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,16 +45,16 @@ const (
 	// poll is the interval at which the intake reads the outbox, to find events of other processes. If this process
 	// writes an event, it calls Wake.
 	poll = 500 * time.Millisecond
+	// passPoll is the interval at which the intake records the events that no flow selects, and passBatch the maximum
+	// number in one statement. passAge is how old these events are: a process with a newer file can start in this time.
+	passPoll  = time.Minute
+	passBatch = 1000
+	passAge   = time.Hour
 )
 
 func (in *Intake) waker() chan struct{} {
 	in.once.Do(func() { in.wake = make(chan struct{}, 1) })
 	return in.wake
-}
-
-// Takes reports whether a flow selects an event type.
-func (in *Intake) Takes(eventType string) bool {
-	return in != nil && slices.Contains(in.Types, eventType)
 }
 
 // Wake makes the intake read the outbox now. It never blocks.
@@ -69,10 +68,15 @@ func (in *Intake) Wake() {
 	}
 }
 
-// Run stores events until ctx ends. If it fails to store an event, it repeats the attempt without a limit. It returns
-// at once if no flow selects an event.
+// Run stores events until ctx ends. If it fails to store an event, it repeats the attempt without a limit.
 func (in *Intake) Run(ctx context.Context) {
-	if in == nil || len(in.Types) == 0 {
+	if in == nil {
+		return
+	}
+	var passing sync.WaitGroup
+	defer passing.Wait()
+	passing.Go(func() { in.pass(ctx) })
+	if len(in.Types) == 0 {
 		return
 	}
 	ticker := time.NewTicker(poll)
@@ -92,6 +96,30 @@ func (in *Intake) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-in.waker():
+		case <-ticker.C:
+		}
+	}
+}
+
+// pass records the events that no flow selects until ctx ends. If it did not, the index of events without a receipt
+// would grow forever, and a flow that is added later would receive all of them.
+func (in *Intake) pass(ctx context.Context) {
+	ticker := time.NewTicker(passPoll)
+	defer ticker.Stop()
+	for {
+		passed, err := in.Outbox.PassFlows(ctx, in.Types, passAge, passBatch)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			in.Log.WarnContext(ctx, "events without a flow not recorded; the intake retries", "error", err)
+		}
+		if passed == passBatch { // there may be more
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
 		case <-ticker.C:
 		}
 	}

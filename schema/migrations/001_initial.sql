@@ -815,12 +815,14 @@ create table outbox (
     -- delivered_to lists the destinations that have acknowledged the event. A retry skips them.
     delivered_to text[]      not null default '{}',
     published_at timestamptz,
-    -- flows_at is when the event got a receipt for the flow that selects it, or was published without such a flow.
+    -- flows_at is when the event got a receipt for the flow that selects it. An event that no flow selects gets it about
+    -- an hour after it was published.
     flows_at     timestamptz
 );
 create index outbox_unpublished on outbox (mode, account, id) where published_at is null;
 create index outbox_due on outbox (next_at, id) where published_at is null;
 create index outbox_flows on outbox (type, id) where flows_at is null;
+create index outbox_passed on outbox (published_at) where flows_at is null and published_at is not null;
 create index outbox_receipt on outbox (receipt_id);
 -- The history of an account's access.
 create index outbox_access on outbox (mode, account, id) where type = 'access.changed';

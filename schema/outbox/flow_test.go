@@ -64,16 +64,45 @@ func TestForFlows_SelectedUntilReceived(t *testing.T) {
 	}
 }
 
-// An event that no flow selected when it was published does not start a flow that is added later. An event that is
-// still waiting does.
-func TestSettle_NoFlow_NotForLaterFlows(t *testing.T) {
+// An event that no flow of a process selects starts no later flow, but only an hour after it was published: until then,
+// a process with a newer file can select it. Events that still wait for a destination, and events of selected types,
+// are not affected.
+func TestPassFlows_PublishedLongAgo_NotForLaterFlows(t *testing.T) {
 	b := setup(t)
-	b.queue("a", "access.changed", "")
-	b.queue("b", "access.changed", "")
+	b.queue("waits", "access.changed", "")
+	b.queue("selected", "task.opened", "")
+	b.queue("new", "access.changed", "")
+	b.queue("old", "access.changed", "")
+	b.queue("older", "access.changed", "")
+	b.queue("addressed", "task.opened", "crm")
 	for _, e := range b.take(time.Minute) {
-		b.settle(outbox.Settled{ID: e.ID, Published: e.Account == "a", NoFlow: true})
+		if e.Account != "waits" {
+			b.settle(outbox.Settled{ID: e.ID, Published: true})
+		}
 	}
-	if got := accounts(b.forFlows("access.changed")); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("for flows %q, want the event that waits", got)
+	all := []string{"waits", "selected", "new", "old", "older"}
+	pass := func(limit int, want int64, types ...string) {
+		t.Helper()
+		if got, err := b.store.PassFlows(t.Context(), types, time.Hour, limit); err != nil || got != want {
+			t.Errorf("recorded %d events (%v), want %d", got, err, want)
+		}
 	}
+	left := func(want ...string) {
+		t.Helper()
+		if got := accounts(b.forFlows("access.changed", "task.opened")); !slices.Equal(got, want) {
+			t.Errorf("for flows %q, want %q", got, want)
+		}
+	}
+	pass(10, 0)
+	left(all...)
+	if _, err := b.pool.Exec(t.Context(), `update outbox set published_at = published_at - interval '2 hours' where account not in ('waits', 'new')`); err != nil {
+		t.Fatal(err)
+	}
+	pass(10, 1, "task.opened", "access.changed") // the event for only one destination
+	left(all...)
+	pass(1, 1, "task.opened")
+	pass(10, 1, "task.opened")
+	left("waits", "selected", "new")
+	pass(10, 1) // a file without flows
+	left("waits", "new")
 }

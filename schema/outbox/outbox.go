@@ -161,8 +161,6 @@ type Settled struct {
 	DeliveredTo []string `json:"delivered_to"`
 	// Published is set if every destination has received the event.
 	Published bool `json:"published"`
-	// NoFlow is set if no flow selects the event. A published event then gets no receipt.
-	NoFlow bool `json:"no_flow"`
 	// Error and RetryIn are set if a destination did not accept the event.
 	Error   string        `json:"error"`
 	RetryIn time.Duration `json:"retry_in"`
@@ -173,9 +171,8 @@ type Settled struct {
 const settleSQL = `
 update outbox o set delivered_to = s.delivered_to, last_error = s.error,
        published_at = case when s.published then now() end,
-       flows_at = case when s.published and s.no_flow then coalesce(o.flows_at, now()) else o.flows_at end,
        next_at = now() + make_interval(secs => s.retry_in / 1e9)
-  from jsonb_to_recordset($1::jsonb) as s(id bigint, delivered_to text[], published boolean, no_flow boolean, error text, retry_in float8)
+  from jsonb_to_recordset($1::jsonb) as s(id bigint, delivered_to text[], published boolean, error text, retry_in float8)
  where o.id = s.id and (select o.published_at is null)`
 
 // callBackSQL makes the next events due after earlier ones of their account were published. It is a separate statement:

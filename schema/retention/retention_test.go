@@ -276,14 +276,15 @@ func TestSweep_Rows(t *testing.T) {
 	}
 }
 
-// Published events go, unless their event is open. The history of access stays.
+// Published events go, unless their event is open or a flow may still have to receive them. The history of access stays.
 func TestSweep_PublishedEvents(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	done, open := w.receipt("done", 60*day, "processed", ""), w.receipt("open", 60*day, "dead", "")
+	flows := `now()`
 	write := func(name, eventType, receipt, published string) {
-		w.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, published_at)
-			values (gen_random_uuid(), 'live', 'a', $1, $2, $3, '{}', now() - interval '60 days', `+published+`)`, eventType, receipt, name)
+		w.exec(`insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, published_at, flows_at)
+			values (gen_random_uuid(), 'live', 'a', $1, $2, $3, '{}', now() - interval '60 days', `+published+`, `+flows+`)`, eventType, receipt, name)
 	}
 	for range 3 {
 		write("old", "entry.booked", done, `now() - interval '31 days'`)
@@ -293,10 +294,12 @@ func TestSweep_PublishedEvents(t *testing.T) {
 	write("access", "access.changed", done, `now() - interval '31 days'`)
 	write("open", "entry.booked", open, `now() - interval '31 days'`)
 	write("no-receipt", "entry.booked", uuid.NewString(), `now() - interval '31 days'`)
+	flows = `null`
+	write("flow", "entry.booked", done, `now() - interval '31 days'`)
 	if run := w.sweep(nil); run.Deleted["published_events"] != 4 {
 		t.Errorf("deleted %v, want 4 published events", run.Deleted)
 	}
-	if got := w.list(`select effect_key from outbox`); got != "access late open waits" {
+	if got := w.list(`select effect_key from outbox`); got != "access flow late open waits" {
 		t.Errorf("the events that stay: %s", got)
 	}
 }

@@ -104,13 +104,14 @@ with ` + schema.Lazy + `, page as materialized (
 )
 select (select count(*) from gone) as deleted, max(receipt_id::text collate "C") as last, count(*) = $2 as more from page cross join lazy`
 
-// publishedSQL keeps the changes of access, because they are the history of an account.
+// publishedSQL keeps the changes of access, because they are the history of an account. It keeps events without
+// flows_at, because a flow may still have to receive them.
 const publishedSQL = `
 with ` + schema.Lazy + `, page as materialized (
     select id, receipt_id, created_at from outbox where id > $1::bigint order by id limit $2
 ), expired as materialized (
     select o.id from page p join outbox o on o.id = p.id
-     where o.published_at < now() - $3::interval and o.type <> 'access.changed'
+     where o.published_at < now() - $3::interval and o.type <> 'access.changed' and o.flows_at is not null
        and not exists (select from receipts r where r.id = o.receipt_id and not (` + finished + `))
        for update of o skip locked
 ), gone as (
