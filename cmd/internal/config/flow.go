@@ -16,10 +16,15 @@ type Flow struct {
 	Compiled *flow.Flow `yaml:"-"`
 }
 
-// FlowOf returns the name of the flow that handles a type of a source, or "".
+// FlowOf returns the name of the flow that handles a type of a source, or "". The source "pawl" means the events that
+// pawl publishes.
 func (c *Config) FlowOf(source, eventType string) string {
+	provider := c.Sources[source].Provider
+	if source == flow.Pawl {
+		provider = flow.Pawl
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Flows)) {
-		if c.Flows[name].Handles(c.Sources[source].Provider, source, eventType) {
+		if c.Flows[name].Handles(provider, source, eventType) {
 			return name
 		}
 	}
@@ -174,7 +179,8 @@ func (f *Flow) checkTrigger(c *checker, key string) {
 		of := c.cfg.Sources[source]
 		if of.Provider == billing {
 			c.bad(key, "selects events of "+billing+", which run pawl's billing flows",
-				"use destinations.NAME.events to receive the events that pawl publishes about billing")
+				"select the events that pawl publishes about billing: on: {published: [billing.invoice.paid]}, or "+
+					"send them to a destination with destinations.NAME.events")
 		}
 		for i, t := range f.On.Types {
 			if len(of.Events) > 0 && !slices.Contains(of.Events, t) {

@@ -34,6 +34,10 @@ func TestLoad_Flow(t *testing.T) {
 	if f.Compiled == nil || cfg.FlowOf("code", "push") != "ship" || cfg.FlowOf("code", "star") != "" || !cfg.HasFlow("code") || cfg.HasFlow("stripe") {
 		t.Errorf("flow %+v, of push %q", f, cfg.FlowOf("code", "push"))
 	}
+	published, err := load(t, strings.Replace(withFlow, "{source: code, types: [push]}", "{published: [access.changed]}", 1))
+	if err != nil || published.FlowOf("pawl", "access.changed") != "ship" || published.FlowOf("pawl", "task.opened") != "" || published.FlowOf("code", "access.changed") != "" {
+		t.Errorf("of published events: %q, %v", published.FlowOf("pawl", "access.changed"), err)
+	}
 	if modes := cfg.Sinks["stock"].Modes(); len(modes) != 2 {
 		t.Errorf("the sink %+v", modes)
 	}
@@ -58,7 +62,8 @@ func TestLoad_Flow_Faults(t *testing.T) {
 		"e-mail":              {"sink: stock", "sink: email", "flows.ship.steps.reserve.http.sink", "is not an HTTP sink"},
 		"unknown source":      {"source: code", "source: cod", "flows.ship.on.source", `"cod" is not a source`},
 		"unknown provider":    {"source: code", "provider: slack", "flows.ship.on.provider", "no source has the provider"},
-		"billing":             {"source: code", "provider: stripe", "flows.ship.on", "which run pawl's billing flows"},
+		"billing":             {"source: code", "provider: stripe", "flows.ship.on", "which run pawl's billing flows; select the events that pawl publishes about billing: on: {published: [billing.invoice.paid]}"},
+		"items with one key":  {"        key:", "        for_each: event.commits\n        key:", "flows.ship.steps.reserve.key", "does not contain item, so all items of the list have the same key"},
 		"unsupported key":     {"        key:", "        repeat: event.items\n        key:", "flows.ship.steps.reserve.repeat", "is not a known key"},
 		"unsupported order":   {"    steps:", "    order_by: object\n    steps:", "flows.ship.order_by", "is not a known key"},
 		"no list":             {"{source: code, types: [push]}", "{published: access.changed}", "flows.ship.on.published", "is not a list"},
