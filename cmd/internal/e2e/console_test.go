@@ -468,7 +468,7 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 		t.Errorf("the command line prints %q", says)
 	}
 	s.open(page)
-	s.shows("Needs a decision", "ada requested: Approve. A second person must confirm it")
+	s.shows("Needs a decision", "Requested by ada: Approve. A second person must confirm it")
 
 	s.signIn("/", "bob", password)
 	s.shows("Approve: " + paid.ID)
