@@ -204,8 +204,9 @@ func EntrySums(ctx context.Context, db DB, f EntryFilter) ([]EntrySum, error) {
 	}
 	first := spans[0].First.UTC().Truncate(24 * time.Hour)
 	end := spans[0].Last.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	span := 24 * time.Hour
 	var sums []EntrySum
-	for span := 24 * time.Hour; end.After(first) && len(sums) < f.Limit; end, span = end.Add(-span), min(2*span, atOnce) {
+	for ; end.After(first) && len(sums) < f.Limit; end, span = end.Add(-span), min(2*span, atOnce) {
 		from := end.Add(-span)
 		if since.After(from) {
 			from = since

@@ -28,7 +28,8 @@ func verdict(e *Evidence) string {
 		sentences = append(sentences, undelivered(e.Undelivered))
 	}
 	for _, p := range e.PendingDecisions {
-		sentences = append(sentences, "Requested by "+p.AskedBy+": "+label.Verb(p.Verb)+". A second person must confirm it")
+		sentences = append(sentences, "Requested by "+p.AskedBy+": "+label.Verb(p.Verb),
+			"A second person must confirm it")
 	}
 	var text strings.Builder
 	for _, s := range sentences {
@@ -65,7 +66,8 @@ func sortOut(e *Evidence) (f findings) {
 			f.causes = appendOnce(f.causes, answerOf(x.Kind, x.Key, x.LastError))
 		case "failed", "claimed":
 			if x.MayHaveHappened { // an attempt got no answer
-				f.doubts = appendOnce(f.doubts, fmt.Sprintf("it is not known whether %s was %s", kind.Subject, kind.Done))
+				f.doubts = appendOnce(f.doubts,
+					fmt.Sprintf("it is not known whether %s was %s", kind.Subject, kind.Done))
 			} else {
 				f.undone = appendOnce(f.undone, notDone(kind, e.Receipt.Amount, e.Receipt.Currency))
 			}
