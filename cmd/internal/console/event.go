@@ -61,8 +61,10 @@ type eventPage struct {
 	// About is the heading: the account, the invoice number, the amount and the date.
 	About   []cell
 	Verdict cell
-	Answers []answer
-	Steps   shownTable
+	// NotGranted is set if the event is done, and the customer did not get the ordered access.
+	NotGranted bool
+	Answers    []answer
+	Steps      shownTable
 	// Choices are the decisions. Head, Keys, Story and Picture are details that are collapsed at first.
 	Choices choices
 	Head    [][2]cell
@@ -123,8 +125,8 @@ func (s *Server) showEvent(v *visit, revealed *event.Body) error {
 	}
 	recommended, others := e.Recommended()
 	page := eventPage{Evidence: e, About: cells(tables.EventSubject(e.Receipt, e.Subject)),
-		Verdict: newCell("", e.Verdict),
-		Steps:   newTable(tables.Steps(e)), Choices: newChoices(v.person, recommended, others),
+		Verdict: newCell("", e.Verdict), NotGranted: event.NotGranted(&e.Receipt),
+		Steps: newTable(tables.Steps(e)), Choices: newChoices(v.person, recommended, others),
 		Head: pairs(tables.EventHead(e, "")), Story: newTable(tables.Timeline(e.Timeline)),
 		Keys:    []shownTable{newTable(tables.Undone(e)), newTable(tables.Done(e))},
 		Picture: newPicture(&e.Event), Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()),

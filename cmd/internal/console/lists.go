@@ -22,6 +22,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/token"
 )
 
@@ -125,7 +126,10 @@ const filesAtOnce = 2
 
 // extensions add parts to a list that only the console shows: decisions and further tables.
 var extensions = map[string]func(v *visit, items any, page *listPage){
-	"events": func(v *visit, _ any, page *listPage) { page.Many = manyButtons(v.person, criteria(v)) },
+	"events": func(v *visit, items any, page *listPage) {
+		page.Many = manyButtons(v.person, criteria(v))
+		page.Rows.markNotGranted(items.([]timeline.Receipt))
+	},
 	// Each object links to the decision that assigns it.
 	"unassigned-payments": func(v *visit, items any, page *listPage) {
 		if !v.person.May(operator.Verbs.Named(money.Assign.Name).Rights()...) {

@@ -208,7 +208,23 @@ func hrefOf(l output.Link) string {
 	return "/find?q=" + url.QueryEscape(l.ID)
 }
 
-func newReceipts(receipts []timeline.Receipt) shownTable { return newTable(tables.Receipts(receipts)) }
+// newReceipts returns a table of events.
+func newReceipts(receipts []timeline.Receipt) shownTable {
+	t := newTable(tables.Receipts(receipts))
+	t.markNotGranted(receipts)
+	return t
+}
+
+// markNotGranted changes the status of events that are done if the customer did not get the ordered access.
+func (t shownTable) markNotGranted(receipts []timeline.Receipt) {
+	for i, row := range t.Rows {
+		for j := range row {
+			if c := &row[j]; c.Head == "STATUS" && event.NotGranted(&receipts[i]) {
+				c.Badge, c.Text = "wait", "Not granted"
+			}
+		}
+	}
+}
 
 // button is an action: a link to its preview, or a command for a terminal.
 type button struct {

@@ -109,14 +109,8 @@ func (f findings) lead(e *Evidence) string {
 		return withClause("Not finished", firstOf(open, label.Clause(r.Reason), r.LastError))
 	case receipt.Processed:
 		reason := r.Open()
-		switch r.ReasonCode {
-		case "":
-			return withClause("Done", reason)
-		case "withheld", receipt.UnknownPrice: // the customer has paid, and has no access
-			if reason != "" {
-				return label.Explain(reason)
-			}
-			return "Done"
+		if NotGranted(&r) {
+			return label.Explain(reason)
 		}
 		return withClause("Done", label.Clause(reason))
 	case receipt.Compensated:
@@ -125,6 +119,12 @@ func (f findings) lead(e *Evidence) string {
 		return withClause("Ignored", label.Clause(r.Reason))
 	}
 	return label.Word(r.Status)
+}
+
+// NotGranted reports whether an event is done, and a customer did not get the ordered access.
+func NotGranted(r *timeline.Receipt) bool {
+	return r.Status == string(receipt.Processed) && r.Open() != "" &&
+		(r.ReasonCode == "withheld" || r.ReasonCode == receipt.UnknownPrice)
 }
 
 // rest returns the sentences about the effects that are done or skipped.
