@@ -106,7 +106,7 @@ func TestFlows_PublishedExampleOfTheDocs(t *testing.T) {
 create
   key      flow-request:pawl:live:licence:create:acme:in_1
   request  PUT /licences/in_1 (sink licences)
-           {"account":"acme","plan":"pro"}
+           {"account":"acme","at":"2026-03-01T12:00:00Z","plan":"pro"}
   undo     none: a later refusal parks the run for a person
 `
 	if r.Code != 0 || r.Out != want {

@@ -44,7 +44,7 @@ var runbooks = map[string]runbook{
 	"wrong-price-mapping": {state: mapped, over: "Monday's map was right"},
 	"parser-fault":        {state: []string{`insert into accounts (id, mode, provider) values ('acme', 'live', 'stripe')`}, over: "0 other facts would change"},
 	"status":              {over: "no problems"},
-	"on-call":             {state: []string{aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`}, over: "verdict: Not finished"},
+	"on-call":             {state: []string{aReceipt + `1', 'stripe', 'stripe', 'live', 'evt_123', 'id', 'invoice.paid', now(), '\x01', 'dead', 'effect_failed: f.test answered 404', now(), now())`}, over: "verdict: Needs a decision: a step failed"},
 	"audit-trail":         {state: []string{"pawl sources pause stripe --reason x", "pawl sources resume stripe --reason x"}, over: "unbroken: 2 actions"},
 	"missing-events":      {state: []string{"pawl send --source stripe --type invoice.paid --event-id evt_lost --undelivered"}, over: "no gap between"},
 	"pause":               {state: []string{"pawl sinks pause finance --reason x"}, gone: "paused"},

@@ -143,7 +143,7 @@ func (c *onCall) retriesMany() {
 	c.t.Helper()
 	c.devSetup.faults("finance", many-1, 400)
 	c.pawl("send", "--source", "stripe", "--type", "invoice.paid", "--plan", "enterprise", "--count", fmt.Sprint(many-1), "--concurrency", "8")
-	c.look(c.home, "light", 1440)
+	c.look(c.home+"/?mode=test", "light", 1440)
 	c.shows("a step failed", fmt.Sprintf("%d financial events", many))
 	c.click(fmt.Sprintf("Try %d events again", many))
 	c.shows("Nothing is changed yet", fmt.Sprintf("Type %d to confirm", many))
@@ -163,7 +163,7 @@ func (c *onCall) retriesMany() {
 		c.sound(fmt.Sprintf("many, %d px", width))
 	}
 
-	c.begin(c.home)
+	c.begin(c.home + "/?mode=test")
 	c.shows("a step failed", fmt.Sprintf("%d financial events", many))
 	c.click(fmt.Sprintf("Try %d events again", many))
 	c.shows("Nothing is changed yet", fmt.Sprintf("Type %d to confirm", many))
