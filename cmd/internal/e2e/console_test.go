@@ -107,7 +107,7 @@ func (c *onCall) reads(id string) {
 	for _, q := range []struct{ asks, answer string }{
 		{"when did it come?", "first received"},
 		{"how often was it tried, and what is next?", "attempts of steps"},
-		{"what is done?", "Workspace and Receipt are done"},
+		{"what is done?", "Receipt and Workspace are done"},
 		{"what is not done?", "Not finished: the finance entry of"},
 		{"who decided what, and why?", "Nobody has stepped in"},
 		{"is a replay safe?", "run again?"},

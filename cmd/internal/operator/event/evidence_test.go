@@ -35,7 +35,7 @@ func TestVerdict(t *testing.T) {
 		undelivered []timeline.Undelivered
 		unbooked    *billing.Money
 	}{
-		"Not finished: the finance entry of 49.00 USD is not booked. Finance answered 404 Not Found. Workspace and Receipt are done.": {
+		"Not finished: the finance entry of 49.00 USD is not booked. Finance answered 404 Not Found. Receipt and Workspace are done.": {
 			receipt: paid("dead", "effect_failed: finance-export is failed"), effects: []timeline.Effect{done, workspace, mailed, answered},
 		},
 		"Unclear: it is not known whether the receipt was sent. The mail server closed the connection before it confirmed the e-mail. Workspace is done.": {

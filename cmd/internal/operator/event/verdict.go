@@ -81,6 +81,8 @@ func sortOut(e *Evidence) (f findings) {
 		}
 		f.undone = appendOnce(f.undone, notDone(label.KindOf(x.Kind), amount, currency))
 	}
+	slices.Sort(f.done) // parallel steps end in any order
+	slices.Sort(f.skipped)
 	return f
 }
 
