@@ -24,7 +24,7 @@ func Entries(entries []account.ListedEntry) output.Table {
 			if s := e.Settlement; s != nil {
 				fee, net = moneyOf(s.Fee, s.Currency), moneyOf(s.Net, s.Currency)
 			}
-			var invoice any = objectLink(cmp.Or(e.Number, e.Invoice, e.Object))
+			invoice := objectLink(cmp.Or(e.Number, e.Invoice, e.Object))
 			return []any{&e.OccurredAt, movementWords(e), accountLink(e.Account, e.Mode), invoice,
 				moneyOf(e.Signed(), e.Currency), moneyOf(e.Cash, e.Currency), fee, net, methodWords[e.Method],
 				cmp.Or(e.Reason, unsettledWords[e.SettlementUnknown]), eventLink(e.Event), e.Actor}
