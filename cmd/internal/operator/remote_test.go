@@ -189,7 +189,7 @@ func TestRemote_JSON_LeavesOutKnownFieldsAlone(t *testing.T) {
 	known := map[string]bool{"Body.Bytes": true, "Rejection.Body": true, "Choice.Decision": true, // see Omitting
 		"Decision.Operator": true, "Decision.Item": true, "Decision.DryRun": true, // set by the worker
 		// Consoles do not use these fields.
-		"Target.Least": true,
+		"Target.Least":       true,
 		"WrittenLetter.Page": true, "Rejection.Query": true, "Rejection.Header": true, "Decision.Subject": true, "Decision.EventAt": true, "Decision.State": true, "Decision.Chosen": true}
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type)
