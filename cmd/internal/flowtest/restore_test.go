@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev"
@@ -63,7 +64,8 @@ func (r *rig) admin(statements ...string) {
 	}
 }
 
-// disconnected returns statements with which nobody is connected to a database while the statements in between run.
+// disconnected returns statements that end all connections to a database and refuse new ones, followed by the
+// statements between.
 func disconnected(name string, between ...string) []string {
 	return slices.Concat([]string{
 		fmt.Sprintf(`alter database %q allow_connections false`, name),
@@ -78,10 +80,17 @@ func (r *rig) backUp() (restore func()) {
 	backup := name + "_backup"
 	r.admin(disconnected(name, fmt.Sprintf(`create database %q template %q`, backup, name),
 		fmt.Sprintf(`alter database %q allow_connections true`, name))...)
+	reset := func() { // the pools still contain the ended connections
+		for _, pool := range []*pgxpool.Pool{r.eyes, r.worker, r.Pool} {
+			pool.Reset()
+		}
+	}
+	reset()
 	return func() {
 		r.Helper()
 		r.admin(disconnected(name, fmt.Sprintf(`drop database %q`, name),
 			fmt.Sprintf(`alter database %q rename to %q`, backup, name))...)
+		reset()
 	}
 }
 
