@@ -105,9 +105,7 @@ func NewSession(a *App, cfg *config.Config, db *pgxpool.Pool) (*Session, error) 
 
 // Runs returns the runs in Temporal, for a comparison with the database.
 func (s *Session) Runs() (recovery.Runs, error) {
-	namespace, err := s.Config.Temporal.Namespace()
-	return recovery.Runs{Temporal: s.temporal, Namespace: namespace, TaskQueue: s.Config.Temporal.TaskQueue, DB: s.DB},
-		err
+	return process.ComparedRuns(s.Config, s.temporal, s.DB)
 }
 
 // Close releases everything but the pool.
