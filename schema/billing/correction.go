@@ -196,16 +196,19 @@ const correctionSQL = `
 insert into finance_corrections (effect_key, corrects, mode, account, provider_account, object, invoice, amount, tax, currency, decided_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-// bookedOfSQL reads corrections from the decisions of people, because a correction may be decided but not booked yet.
+// bookedOfSQL reads corrections from the decisions of people, because a correction may be decided but not booked yet. It
+// reads the entries of each object separately ("offset 0"), because Postgres may otherwise read all entries of a mode.
 const bookedOfSQL = `
 with e as materialized (
-    select * from finance_entries where object = any($2) and mode = $1 and kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
+    select e.* from (select distinct unnest($2::text[]) as id) o
+     cross join lateral (select * from finance_entries where object = o.id and mode = $1 offset 0) e
+     where e.kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
 select effect_key, '', account, provider_account, object, invoice, case kind when 'refund' then -amount else amount end,
        case kind when 'refund' then -tax else tax end, currency, created_at as at
   from e where object not in (select object from e where kind = 'reversal')
 union all
-select ` + correctionColumns + ` as at
-  from finance_corrections where object in (select object from e) and object not in (select object from e where kind = 'reversal') and mode = $1
+select c.* from (select distinct object from e where object not in (select object from e where kind = 'reversal')) o
+ cross join lateral (select ` + correctionColumns + ` from finance_corrections where object = o.object and mode = $1 offset 0) c
  order by at, effect_key`
 
 // movesWithSQL reads the objects that move to another account together with a subscription or an invoice.

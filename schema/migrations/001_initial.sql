@@ -726,8 +726,9 @@ create table finance_entries (
     occurred_at      timestamptz not null default now(),
     created_at       timestamptz not null default now()
 );
--- For lists and sums by day. A list of all kinds reads the newest entries of each kind.
-create index finance_entries_newest on finance_entries (mode, kind, occurred_at, effect_key);
+-- For lists and sums by day. A list of all kinds reads the newest entries of each kind. The mode is not the first
+-- column: Postgres would use this index for queries about objects, which also select one mode.
+create index finance_entries_newest on finance_entries (kind, mode, occurred_at, effect_key);
 create index finance_entries_account on finance_entries (account, mode, occurred_at, effect_key);
 create index finance_entries_object on finance_entries (object, mode);
 
