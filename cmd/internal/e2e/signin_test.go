@@ -241,7 +241,7 @@ func TestConsole_PageOfAnotherOrigin_DecidesAndFramesNothing(t *testing.T) {
 	// In the same browser, the console accepts its own form.
 	s.look(s.home+"/decide?verb=pause-sink&target=finance", "light", 1440)
 	s.fill("reason", "the books are closed")
-	s.click("pause-sink")
+	s.click("Pause sink")
 	s.shows("Decided")
 	s.noFaults("the console's own form")
 	var who string

@@ -279,12 +279,10 @@ func keptAs(eventType, status, reason string) func(*testing.T, *rig) forge.Event
 		t.Helper()
 		e := purchase(t, "circle-"+uuid.NewString()[:8], "invoice.paid", "starter")
 		e.Type = eventType
-		if _, err := r.Receipts.Insert(r.Context(), receipt.Delivery{
+		r.insert(receipt.Delivery{
 			Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
 			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.NeedsReview, Reason: "unknown_mode", Body: e.Body}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		r.exec(`update receipts set status = $2, reason = $3, dispatch_at = now() + interval '1 hour' where event_id = $1`, e.ID, status, reason)
 		return e
 	}

@@ -41,14 +41,11 @@ func TestDispatch_NamespaceMadeAnew_AttributesRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := n.Receipts.Insert(t.Context(), receipt.Delivery{
+	r := &rig{T: t, Node: n}
+	kept := r.insert(receipt.Delivery{
 		Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
 		Events: []receipt.New{{Mode: "live", EventID: "evt_1", Identity: receipt.ByID, Type: "invoice.paid", Status: receipt.Received, Body: []byte("{}")}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{T: t, Node: n}
 	r.until("the event is started", func() bool {
 		r.exec(`update receipts set dispatch_at = now()`)
 		_, _, failure := d.SweepOnce(t.Context())

@@ -378,19 +378,25 @@ func (r *rig) receive(e forge.Event) (workflowID string) {
 func (r *rig) keep(e receipt.New) event.Ref {
 	r.Helper()
 	now := time.Now()
-	var kept []receipt.Outcome
-	r.until("the receipt is committed", func() (done bool) {
-		var err error
-		kept, err = r.Receipts.Insert(r.Context(), receipt.Delivery{
-			Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{}, Events: []receipt.New{e},
-		})
-		return err == nil
+	kept := r.insert(receipt.Delivery{
+		Source: "stripe", Provider: "stripe", ReceivedAt: now, Header: http.Header{}, Events: []receipt.New{e},
 	})
 	ref := event.Ref{
 		ReceiptID: kept[0].ReceiptID, Provider: "stripe", Account: e.Account, Mode: e.Mode, EventID: e.EventID, Type: e.Type, ObjectID: e.Object,
 	}
 	r.starter.Offer([]receipt.Pending{{Ref: ref, Source: "stripe", ReceivedAt: now}})
 	return ref
+}
+
+// insert stores a delivery. It repeats the commit if it takes too long, which happens on a busy machine.
+func (r *rig) insert(d receipt.Delivery) (outcomes []receipt.Outcome) {
+	r.Helper()
+	r.until("the delivery is committed", func() (done bool) {
+		var err error
+		outcomes, err = r.Receipts.Insert(r.Context(), d)
+		return err == nil
+	})
+	return outcomes
 }
 
 // until calls ready until it returns true, with increasing delays.
