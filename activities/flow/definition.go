@@ -1,7 +1,7 @@
 // Package flow reads and evaluates flows: definitions in the configuration that turn an event of any provider into
 // requests to named sinks and into tasks.
 //
-// Expressions are CEL. They have no side effects, no clock and no random values, and each evaluation has a cost limit.
+// Expressions are CEL. They have no side effects, no clock and no random values, and each evaluation and each plan have a cost limit.
 // The same definition and the same event therefore give the same keys and the same bytes in every process. The package
 // sends nothing and reads no database: package activities runs the steps.
 package flow
@@ -27,6 +27,8 @@ const (
 	// MaxCost is the maximum cost of one evaluation, in CEL's units: about one per operation, and one per ten bytes of
 	// text.
 	MaxCost = 1_000_000
+	// MaxPlanCost is the maximum cost of all expressions that plan the steps of one event. It allows about a second.
+	MaxPlanCost = 10 * MaxCost
 	// MaxBody is the maximum size of a request body, in bytes.
 	MaxBody = 256 << 10
 	// MaxKey is the maximum length of a key, and MaxScalar of a value in the output of a step, in bytes.

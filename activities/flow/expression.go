@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -203,9 +204,39 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("flow %s, %s: %s", e.Flow, e.Field, e.Problem)
 }
 
+// input is the input of expressions: the values of variables, and the budget that the expressions share.
+type input struct {
+	variables map[string]any
+	budget    *budget
+}
+
+// with returns the input with one more variable.
+func (in input) with(name string, value any) input {
+	in.variables = maps.Clone(in.variables)
+	in.variables[name] = value
+	return in
+}
+
+// budget limits the cost of several evaluations. A nil budget has no limit.
+type budget struct{ spent, most uint64 }
+
+func (b *budget) spend(x *expression, details *cel.EvalDetails) error {
+	if b == nil || details == nil || details.ActualCost() == nil {
+		return nil
+	}
+	if b.spent += *details.ActualCost(); b.spent <= b.most {
+		return nil
+	}
+	return &Error{Field: x.path, Problem: fmt.Sprintf("the expressions for this event exceed the cost limit of %d; "+
+		"use simpler expressions, or fewer items", b.most)}
+}
+
 // evaluate returns the value of the expression.
-func (x *expression) evaluate(variables map[string]any) (ref.Val, error) {
-	v, _, err := x.program.Eval(variables)
+func (x *expression) evaluate(in input) (ref.Val, error) {
+	v, details, err := x.program.Eval(in.variables)
+	if err := in.budget.spend(x, details); err != nil {
+		return nil, err
+	}
 	if err == nil {
 		if o, ok := v.(*types.Optional); ok {
 			if !o.HasValue() {
@@ -217,7 +248,7 @@ func (x *expression) evaluate(variables map[string]any) (ref.Val, error) {
 	}
 	failed := &Error{Field: x.path, Problem: withoutValues(err.Error())}
 	if key, missing := strings.CutPrefix(err.Error(), "no such key: "); missing {
-		failed.Missing = x.missing(key, variables)
+		failed.Missing = x.missing(key, in.variables)
 		failed.Problem = cmp.Or(failed.Missing, "a field with a computed name") +
 			" is missing; use has() or ? if it is optional"
 	}

@@ -10,7 +10,7 @@ import (
 // planStep plans a step: once, or once for each item. Each item has its own key.
 func (f *Flow) planStep(s *step, e *Event) (found []Planned, err error) {
 	if s.forEach == nil {
-		return s.planOnce(e.variables(), 0, nil)
+		return s.planOnce(e.input(), 0, nil)
 	}
 	items, err := s.items(e)
 	if err != nil {
@@ -18,9 +18,7 @@ func (f *Flow) planStep(s *step, e *Event) (found []Planned, err error) {
 	}
 	first := map[string]int{}
 	for i, item := range items {
-		variables := e.variables()
-		variables["item"] = item
-		if found, err = s.planOnce(variables, i+1, found); err != nil {
+		if found, err = s.planOnce(e.input().with("item", item), i+1, found); err != nil {
 			return nil, err
 		}
 		if len(found) == 0 || found[len(found)-1].Item != i+1 {
@@ -37,21 +35,21 @@ func (f *Flow) planStep(s *step, e *Event) (found []Planned, err error) {
 }
 
 // planOnce adds the plan of a step to found, unless its condition is false.
-func (s *step) planOnce(variables map[string]any, item int, found []Planned) ([]Planned, error) {
-	wanted, err := holds(s.when, variables)
+func (s *step) planOnce(in input, item int, found []Planned) ([]Planned, error) {
+	wanted, err := holds(s.when, in)
 	if err != nil || !wanted {
 		return found, err
 	}
 	next := Planned{Name: s.name, Item: item, Undo: s.undo != nil || s.title != nil}
-	if next.Key, err = keyOf(s.key, variables); err != nil {
+	if next.Key, err = keyOf(s.key, in); err != nil {
 		return nil, err
 	}
 	if s.request == nil {
-		if _, err := s.titleOf(variables); err != nil {
+		if _, err := s.titleOf(in); err != nil {
 			return nil, err
 		}
 	} else if next.Sink = s.request.Sink; !s.request.waits {
-		r, err := s.request.fill(variables)
+		r, err := s.request.fill(in)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +61,7 @@ func (s *step) planOnce(variables map[string]any, item int, found []Planned) ([]
 // items returns the items of a step with for_each. They can be parts of the event, so they must not be changed. The
 // length is checked first, because the conversion of a long list needs memory.
 func (s *step) items(e *Event) ([]any, error) {
-	v, err := s.forEach.evaluate(e.variables())
+	v, err := s.forEach.evaluate(e.input())
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,4 +59,31 @@ func TestPlan_EqualKeys_NamesItemsOnly(t *testing.T) {
 	if got, want := fmt.Sprint(err), "flow ship-order, steps.book.key: the items 1 and 2 have the same key"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// Each expression stays below its own limit, but all items together exceed the limit of a plan.
+func TestPlan_ExpensiveItems_ExceedBudget(t *testing.T) {
+	t.Parallel()
+	const slow = `string(item) + (event.lines.all(l, event.lines.all(m, m.sku == l.sku)) ? "" : "-")`
+	e := lines(t, 100)
+	if _, err := listed(t, "[1]", slow).Plan(e); err != nil {
+		t.Fatal(err)
+	}
+	_, err := listed(t, "event.lines.map(l, 1)", slow).Plan(lines(t, 2))
+	if got, want := fmt.Sprint(err), "the items 1 and 2 have the same key"; !strings.Contains(got, want) {
+		t.Errorf("a plan of two items: %q, want %q", got, want)
+	}
+	_, err = listed(t, "event.items", slow).Plan(event(t, `{"items": [`+numbers(100)+`], "lines": [`+strings.Repeat(`{"sku": "a"}, `, 299)+`{"sku": "a"}]}`))
+	if got, want := fmt.Sprint(err), "flow ship-order, steps.book.key: the expressions for this event exceed the cost limit of 10000000; use simpler expressions, or fewer items"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// numbers returns "1, 2, …, n".
+func numbers(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, strconv.Itoa(i+1))
+	}
+	return strings.Join(list, ", ")
 }

@@ -24,6 +24,8 @@ type Event struct {
 	receivedAt time.Time
 	// item is the number of the item that the event is evaluated for, from 1, or 0.
 	item int
+	// budget is the budget of a plan.
+	budget *budget
 }
 
 // AtItem returns the event for an item of a step with for_each. The first item has the number 1.
@@ -120,12 +122,14 @@ func (f *Flow) named(err error) error {
 // Plan evaluates everything that depends on the event alone. An error is an [*Error] and contains no value of the
 // event.
 func (f *Flow) Plan(e *Event) (Plan, error) {
-	p, err := f.plan(e)
+	within := *e
+	within.budget = &budget{most: MaxPlanCost}
+	p, err := f.plan(&within)
 	return p, f.named(err)
 }
 
 func (f *Flow) plan(e *Event) (p Plan, err error) {
-	if p.Wanted, err = holds(f.when, e.variables()); err != nil || !p.Wanted {
+	if p.Wanted, err = holds(f.when, e.input()); err != nil || !p.Wanted {
 		return p, err
 	}
 	if p.Account, err = f.AccountOf(e); err != nil {
@@ -161,16 +165,16 @@ func (f *Flow) AccountOf(e *Event) (string, error) {
 		}
 		return "", nil
 	}
-	account, err := keyOf(f.account, e.variables())
+	account, err := keyOf(f.account, e.input())
 	return account, f.named(err)
 }
 
 // holds evaluates a condition. A missing condition is true.
-func holds(x *expression, variables map[string]any) (bool, error) {
+func holds(x *expression, in input) (bool, error) {
 	if x == nil {
 		return true, nil
 	}
-	v, err := x.evaluate(variables)
+	v, err := x.evaluate(in)
 	if err != nil {
 		return false, err
 	}
@@ -182,8 +186,8 @@ func holds(x *expression, variables map[string]any) (bool, error) {
 }
 
 // keyOf evaluates a key: text that identifies an object.
-func keyOf(x *expression, variables map[string]any) (string, error) {
-	v, err := x.evaluate(variables)
+func keyOf(x *expression, in input) (string, error) {
+	v, err := x.evaluate(in)
 	if err != nil {
 		return "", err
 	}
@@ -207,11 +211,11 @@ func (f *Flow) Request(e *Event, name string, outputs map[string]Output) (Reques
 	if s == nil || s.request == nil {
 		return Request{}, fmt.Errorf("flow %s has no step %q with a request", f.Name, name)
 	}
-	variables, err := s.variables(e, outputs)
+	in, err := s.input(e, outputs)
 	if err != nil {
 		return Request{}, f.named(err)
 	}
-	r, err := s.request.fill(variables)
+	r, err := s.request.fill(in)
 	r.Refusals = s.Refusals
 	return r, f.named(s.explained(err, outputs))
 }
@@ -222,12 +226,11 @@ func (f *Flow) Undo(e *Event, name string, outputs map[string]Output, output Out
 	if s == nil || s.undo == nil {
 		return Request{}, fmt.Errorf("flow %s has no step %q with an undo", f.Name, name)
 	}
-	variables, err := s.variables(e, outputs)
+	in, err := s.input(e, outputs)
 	if err != nil {
 		return Request{}, f.named(err)
 	}
-	variables["output"] = values(output)
-	r, err := s.undo.fill(variables)
+	r, err := s.undo.fill(in.with("output", values(output)))
 	return r, f.named(err)
 }
 
@@ -251,28 +254,29 @@ func (s *step) explained(err error, outputs map[string]Output) error {
 	return failed
 }
 
-// variables returns the variables that depend on the event alone.
-func (e *Event) variables() map[string]any { return map[string]any{"event": e.body, "meta": e.meta} }
+// input returns the variables that depend on the event alone.
+func (e *Event) input() input {
+	return input{map[string]any{"event": e.body, "meta": e.meta}, e.budget}
+}
 
-// variables returns the variables of the step, with the item that the event is evaluated for.
-func (s *step) variables(e *Event, outputs map[string]Output) (map[string]any, error) {
-	variables, steps := e.variables(), map[string]any{}
+// input returns the variables of the step, with the item that the event is evaluated for.
+func (s *step) input(e *Event, outputs map[string]Output) (in input, err error) {
+	steps := map[string]any{}
 	for name, o := range outputs {
 		steps[name] = values(o)
 	}
-	variables["steps"] = steps
+	in = e.input().with("steps", steps)
 	if s.forEach == nil {
-		return variables, nil
+		return in, nil
 	}
 	items, err := s.items(e)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
 	if e.item < 1 || e.item > len(items) {
-		return nil, &Error{Field: s.forEach.path, Problem: fmt.Sprintf("the list has no item %d", e.item)}
+		return in, &Error{Field: s.forEach.path, Problem: fmt.Sprintf("the list has no item %d", e.item)}
 	}
-	variables["item"] = items[e.item-1]
-	return variables, nil
+	return in.with("item", items[e.item-1]), nil
 }
 
 func values(o Output) map[string]any {
@@ -282,12 +286,12 @@ func values(o Output) map[string]any {
 	return o.Values
 }
 
-func (r *request) fill(variables map[string]any) (filled Request, err error) {
+func (r *request) fill(in input) (filled Request, err error) {
 	filled = Request{Sink: r.Sink, Method: r.Method}
-	if filled.Path, err = r.to.fill(variables, true); err != nil || r.body == nil {
+	if filled.Path, err = r.to.fill(in, true); err != nil || r.body == nil {
 		return filled, err
 	}
-	v, err := r.body.evaluate(variables)
+	v, err := r.body.evaluate(in)
 	if err != nil {
 		return filled, err
 	}
@@ -307,7 +311,7 @@ func (f *Flow) Read(name string, status int, answer []byte) (o Output) {
 	o = Output{Values: map[string]any{}, Missing: map[string]string{}}
 	body, unreadable := decodeJSON(answer)
 	for field, x := range s.output {
-		v, err := read(x, map[string]any{"status": int64(status), "body": body})
+		v, err := read(x, input{variables: map[string]any{"status": int64(status), "body": body}})
 		switch {
 		case err == nil:
 			o.Values[field] = v
@@ -321,8 +325,8 @@ func (f *Flow) Read(name string, status int, answer []byte) (o Output) {
 }
 
 // read returns a scalar of an answer.
-func read(x *expression, variables map[string]any) (any, error) {
-	v, err := x.evaluate(variables)
+func read(x *expression, in input) (any, error) {
+	v, err := x.evaluate(in)
 	if err != nil {
 		return nil, err
 	}
@@ -357,16 +361,16 @@ func (f *Flow) Task(e *Event, name string) (t PlannedTask, err error) {
 	if s.Task.Due > 0 {
 		t.Due = e.receivedAt.Add(s.Task.Due)
 	}
-	variables, err := s.variables(e, nil)
+	in, err := s.input(e, nil)
 	if err != nil {
 		return t, f.named(err)
 	}
-	t.Title, err = s.titleOf(variables)
+	t.Title, err = s.titleOf(in)
 	return t, f.named(err)
 }
 
-func (s *step) titleOf(variables map[string]any) (string, error) {
-	title, err := s.title.fill(variables, false)
+func (s *step) titleOf(in input) (string, error) {
+	title, err := s.title.fill(in, false)
 	if err == nil && (len(title) > maxTitle || strings.ContainsRune(title, 0)) {
 		err = &Error{Field: s.title.path, Problem: fmt.Sprintf("the title is longer than %d bytes or contains NUL",
 			maxTitle)}

@@ -23,7 +23,7 @@ func TestEvaluate_Fails_NamesNoValue(t *testing.T) {
 		if len(faults) > 0 {
 			continue // refused when the configuration is read
 		}
-		_, err := x.evaluate(map[string]any{"event": event, "meta": map[string]string{}})
+		_, err := x.evaluate(input{variables: map[string]any{"event": event, "meta": map[string]string{}}})
 		if err != nil && strings.Contains(err.Error(), "7f3a") {
 			t.Errorf("%s: %v", source, err)
 		}
@@ -37,7 +37,7 @@ func TestEvaluate_MissingField_WrittenInBrackets(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	_, err := x.evaluate(map[string]any{"event": map[string]any{}, "meta": map[string]string{}})
+	_, err := x.evaluate(input{variables: map[string]any{"event": map[string]any{}, "meta": map[string]string{}}})
 	if err == nil || !strings.Contains(err.Error(), "order-number is missing") {
 		t.Errorf("got %v, want the name of the field", err)
 	}

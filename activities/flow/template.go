@@ -49,14 +49,14 @@ func parseTemplate(path, source string, variables scope) (*template, []Fault) {
 
 // fill returns the text with the values of the expressions. escape is set for a path: each value is then one segment or
 // a part of one.
-func (t *template) fill(variables map[string]any, escape bool) (string, error) {
+func (t *template) fill(in input, escape bool) (string, error) {
 	var b strings.Builder
 	for i, text := range t.texts {
 		b.WriteString(text)
 		if i == len(t.holes) {
 			break
 		}
-		v, err := t.holes[i].evaluate(variables)
+		v, err := t.holes[i].evaluate(in)
 		if err != nil {
 			return "", err
 		}
