@@ -58,9 +58,7 @@ const correctionPrefix = "finance-correction:"
 // is booked for them any more.
 func bookedOf(ctx context.Context, db schema.Querier, mode string, objects ...string) ([]fold.Correction, error) {
 	return schema.Rows(ctx, db, "read what is booked of "+objects[0], pgx.RowToStructByPos[fold.Correction],
-		bookedOfSQL,
-		mode,
-		objects)
+		bookedOfSQL, mode, objects)
 }
 
 func sumsOf(entries []fold.Correction) (sums []fold.Correction) {
@@ -197,17 +195,15 @@ insert into finance_corrections (effect_key, corrects, mode, account, provider_a
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 // bookedOfSQL reads corrections from the decisions of people, because a correction may be decided but not booked yet. It
-// reads the entries of each object separately ("offset 0"), because Postgres may otherwise read all entries of a mode.
+// reads the rows of each object separately ("offset 0"): Postgres may otherwise read all rows of a mode.
 const bookedOfSQL = `
-with e as materialized (
-    select e.* from (select distinct unnest($2::text[]) as id) o
+with entries as materialized (select e.* from (select distinct unnest($2::text[]) as id) o
      cross join lateral (select * from finance_entries where object = o.id and mode = $1 offset 0) e
-     where e.kind in ('payment', 'reversal', 'refund', 'refund_reversal'))
+     where e.kind in ('payment', 'reversal', 'refund', 'refund_reversal')),
+e as (select * from entries where object not in (select object from entries where kind = 'reversal'))
 select effect_key, '', account, provider_account, object, invoice, case kind when 'refund' then -amount else amount end,
-       case kind when 'refund' then -tax else tax end, currency, created_at as at
-  from e where object not in (select object from e where kind = 'reversal')
-union all
-select c.* from (select distinct object from e where object not in (select object from e where kind = 'reversal')) o
+       case kind when 'refund' then -tax else tax end, currency, created_at as at from e
+union all select c.* from (select distinct object from e) o
  cross join lateral (select ` + correctionColumns + ` from finance_corrections where object = o.object and mode = $1 offset 0) c
  order by at, effect_key`
 
