@@ -1,9 +1,9 @@
 // Package flow reads and evaluates flows: definitions in the configuration that turn an event of any provider into
 // requests to named sinks and into tasks.
 //
-// Expressions are CEL. They have no side effects, no clock and no random values, and each evaluation and each plan have a cost limit.
-// The same definition and the same event therefore give the same keys and the same bytes in every process. The package
-// sends nothing and reads no database: package activities runs the steps.
+// Expressions are CEL. They have no side effects, no clock and no random values, and each evaluation and each plan have
+// a cost limit. The same definition and the same event therefore give the same keys and the same bytes in every
+// process. The package sends nothing and reads no database: package activities runs the steps.
 package flow
 
 import (
