@@ -194,7 +194,7 @@ const correctionSQL = `
 insert into finance_corrections (effect_key, corrects, mode, account, provider_account, object, invoice, amount, tax, currency, decided_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-// bookedOfSQL reads corrections from the decisions of people, because a correction may be decided but not booked yet. It
+// bookedOfSQL reads corrections from the decisions of people, because a decided correction may not be booked yet. It
 // reads the rows of each object separately ("offset 0"): Postgres may otherwise read all rows of a mode.
 const bookedOfSQL = `
 with entries as materialized (select e.* from (select distinct unnest($2::text[]) as id) o
