@@ -21,7 +21,7 @@ import (
 )
 
 func flowsCommand(a *command.App) *cobra.Command {
-	return command.Group("flows", "The flows of the configuration", flowsList(a), flowsTest(a))
+	return command.Group("flows", "The flows of the configuration", flowsList(a), flowsTest(a), flowsPreview(a))
 }
 
 // listedFlow is a row of `pawl flows list`.
@@ -99,10 +99,9 @@ Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a
 			if err != nil {
 				return err
 			}
-			of, known := cfg.Flows[args[0]]
-			if !known {
-				return command.Usagef("there is no flow %q: the flows are %s", args[0],
-					cmp.Or(strings.Join(slices.Sorted(maps.Keys(cfg.Flows)), ", "), "none"))
+			of, err := flowNamed(cfg, args[0])
+			if err != nil {
+				return err
 			}
 			payload, err := readFile(a, file)
 			if err != nil {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/command/commandtest"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 const paidOrder = `{"id": 5678901234567890123, "name": "#1001", "total_price": "12.50", "currency": "EUR", "note": "a gift",
@@ -159,5 +163,68 @@ confirm
 `
 	if r.Code != 0 || r.Out != want {
 		t.Errorf("flows test: exit %d, %s\n%s\nwant\n%s", r.Code, r.Err, r.Out, want)
+	}
+}
+
+// The preview plans the flow for stored events. It changes nothing, and does not count an effect whose key another event
+// has used.
+func TestFlows_Preview_StoredEvents(t *testing.T) {
+	t.Parallel()
+	pool := schematest.New(t)
+	page := commandtest.Read(t, filepath.Join(repository, "docs", "flows.md"))
+	example := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(page)[1]
+	file := filepath.Join(t.TempDir(), "pawl.yaml")
+	commandtest.Write(t, file, example)
+	env := map[string]string{"DATABASE_URL": pool.Config().ConnString(), "SHOPIFY_SECRET": "shpss_0123456789abcdef0123456789abcdef", "STOCK_TOKEN": "t", "SHIP_TOKEN": "t"}
+	store := receipt.NewStore(pool, receipt.Options{Timeout: time.Minute})
+	defer store.Close()
+	for id, is := range map[string]struct{ mode, eventType, body string }{
+		"e-full":    {"live", "orders/paid", paidOrder},
+		"e-gbp":     {"live", "orders/paid", strings.NewReplacer("EUR", "GBP", "123,", "124,").Replace(paidOrder)},
+		"e-faulty":  {"live", "orders/paid", strings.NewReplacer(`"sku"`, `"code"`, "123,", "125,").Replace(paidOrder)},
+		"e-deleted": {"live", "orders/paid", "{}"},
+		"e-test":    {"test", "orders/paid", paidOrder},
+		"e-other":   {"live", "orders/updated", paidOrder},
+	} {
+		if _, err := store.Insert(t.Context(), receipt.Delivery{Source: "shop", Provider: "shopify", ReceivedAt: time.Now(), Header: http.Header{}, Events: []receipt.New{
+			{Mode: is.mode, EventID: id, Identity: receipt.ByID, Type: is.eventType, Status: receipt.Ignored, Reason: "type_ignored", Body: []byte(is.body)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sql := range []string{
+		`delete from receipt_bodies where receipt_id = (select id from receipts where event_id = 'e-deleted')`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+		 select 'flow-request:shopify:live:ship-order:reserve:5678901234567890123', 'flow-request', 'done', id, event_id, 'run', now() from receipts where event_id = 'e-test'`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := commandtest.Run(t, program(), "", env, "flows", "preview", "ship-order", "--since", "1h", "--config", file)
+	for _, line := range []string{
+		`e-full +ignored +would run label, wrap; 1 already known by their keys`,
+		`e-gbp +ignored +nothing: its condition is false`,
+		`e-faulty +ignored +would park: flow ship-order, steps.reserve.body: l.sku is missing`,
+		`e-deleted +ignored +would park: the payload was deleted`,
+		`\n4 events since .*: 1 would cause 2 effects, 2 would park; nothing was sent\n`,
+		`pawl events start --status ignored --source shop --type orders/paid --mode live --since \S+ --reason REASON --dry-run\n`,
+	} {
+		if r.Code != 0 || !regexp.MustCompile(line).MatchString(r.Out) {
+			t.Errorf("exit %d, %s\n%s\nwant %s", r.Code, r.Err, r.Out, line)
+		}
+	}
+	if strings.Contains(r.Out, "e-test") || strings.Contains(r.Out, "e-other") {
+		t.Errorf("other events are listed:\n%s", r.Out)
+	}
+	r = commandtest.Run(t, program(), "", env, "flows", "preview", "ship-order", "--limit", "2", "--json", "--config", file)
+	if got := commandtest.Decode[struct {
+		More   bool
+		Events []any
+	}](t, r); !got.More || len(got.Events) != 2 {
+		t.Errorf("--limit 2: %+v", got)
+	}
+	var effects int
+	if err := pool.QueryRow(t.Context(), `select count(*) from effects`).Scan(&effects); err != nil || effects != 1 {
+		t.Errorf("%d effects after the preview, %v", effects, err)
 	}
 }

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/activities/flow"
+	"github.com/pawlhq/pawl/activities/published"
+	"github.com/pawlhq/pawl/cmd/internal/command"
+	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/event"
+	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows/plan"
+)
+
+// previewedFlow is the output of `pawl flows preview --json`.
+type previewedFlow struct {
+	Flow   string           `json:"flow"`
+	Since  time.Time        `json:"since_at"`
+	Events []previewedEvent `json:"events"`
+	// More is set if there are older events than those in Events.
+	More bool `json:"more"`
+	// Commands run ignored events for the first time, and processed events again.
+	Commands []string `json:"commands"`
+}
+
+// previewedEvent is the plan of a flow for a stored event.
+type previewedEvent struct {
+	EventID    string    `json:"event_id"`
+	Source     string    `json:"source"`
+	Type       string    `json:"type"`
+	Mode       string    `json:"mode"`
+	Status     string    `json:"status"`
+	ReceivedAt time.Time `json:"received_at"`
+	// Steps holds the ledger keys of the planned steps in order.
+	Steps []previewedStep `json:"steps"`
+	// Problem is the reason why a run would park, or "".
+	Problem string `json:"problem,omitempty"`
+}
+
+type previewedStep struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
+	// State is the state of the effect in the ledger, or "" if no event has caused it.
+	State string `json:"state,omitempty"`
+}
+
+func flowsPreview(a *command.App) *cobra.Command {
+	since, until := time.Time{}, time.Time{}
+	mode := "live"
+	cmd := &cobra.Command{
+		Use:   "preview NAME",
+		Short: "List the effects that a flow would cause for the stored events, and send nothing",
+		Args:  cobra.ExactArgs(1),
+		Long: `Plan a flow for the events that pawl has stored, and print the steps that would run for each event. A step does not run
+if the ledger has an effect with its key. The command sends and changes nothing. It uses the definition in the
+configuration, so you can try a new flow before you deploy it. At the end it prints the commands that run the events with
+the flow. If the payload of an event was deleted, the event is listed as a problem.`,
+	}
+	command.TimeFlag(cmd.Flags(), &since, "since", "only events received since "+command.SinceUsage+" (default 7d)")
+	command.TimeFlag(cmd.Flags(), &until, "until", "only events received before this time")
+	command.OneOfFlag(cmd, &mode, "mode", "only live events (default), or only test events", "live", "test")
+	limit := command.LimitFlag(cmd, 200)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if since.IsZero() {
+			since = time.Now().AddDate(0, 0, -7)
+		}
+		return a.Asking(cmd.Context(), func(ctx context.Context, s *command.Session) error {
+			of, err := flowNamed(s.Config, args[0])
+			if err != nil {
+				return err
+			}
+			p := previewedFlow{Flow: args[0], Since: since, Events: []previewedEvent{}}
+			if err := p.read(ctx, s, of, timeline.Filter{Mode: mode, Since: since, Until: until,
+				Limit: *limit}); err != nil {
+				return err
+			}
+			return command.Emit(a, p, writePreviewed)
+		})
+	}
+	return cmd
+}
+
+// flowNamed returns a flow of the configuration.
+func flowNamed(cfg *config.Config, name string) (config.Flow, error) {
+	of, known := cfg.Flows[name]
+	if !known {
+		return of, command.Usagef("there is no flow %q: the flows are %s", name,
+			cmp.Or(strings.Join(slices.Sorted(maps.Keys(cfg.Flows)), ", "), "none"))
+	}
+	return of, nil
+}
+
+// sourcesOf returns the sources that deliver the events of a flow.
+func sourcesOf(cfg *config.Config, f config.Flow) (names []string) {
+	if f.On.Published != nil {
+		return []string{published.Source}
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
+		s := cfg.Sources[name]
+		if (f.On.Source == "" || f.On.Source == name) && (f.On.Provider == "" || f.On.Provider == s.Provider) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// typesOf returns the event types of a flow; "" is any type.
+func typesOf(f config.Flow) []string {
+	if types := slices.Concat(f.On.Published, f.On.Types); len(types) > 0 {
+		return types
+	}
+	return []string{""}
+}
+
+// read plans the flow for the newest events that match the filter.
+func (p *previewedFlow) read(ctx context.Context, s *command.Session, of config.Flow, f timeline.Filter) error {
+	limit := f.Limit
+	f.Limit++
+	var found []timeline.Receipt
+	for _, source := range sourcesOf(s.Config, of) {
+		for _, eventType := range typesOf(of) {
+			f.Source, f.Type = source, eventType
+			some, err := timeline.List(ctx, s.DB, f)
+			if err != nil {
+				return err
+			}
+			found = append(found, some...)
+		}
+	}
+	slices.SortFunc(found, func(a, b timeline.Receipt) int { return cmp.Compare(b.ID, a.ID) })
+	found = slices.DeleteFunc(found, func(r timeline.Receipt) bool { return r.RelayOf != "" })
+	if p.More = len(found) > limit; p.More {
+		found = found[:limit]
+	}
+	for _, r := range found {
+		e, err := previewOf(ctx, s, p.Flow, of.Compiled, r)
+		if err != nil {
+			return err
+		}
+		p.Events = append(p.Events, e)
+	}
+	p.Commands = p.commands(of)
+	return nil
+}
+
+// previewOf plans the flow for one event, and reads the states of its effects.
+func previewOf(ctx context.Context, s *command.Session, name string, f *flow.Flow,
+	r timeline.Receipt) (e previewedEvent, err error) {
+	e = previewedEvent{EventID: r.EventID, Source: r.Source, Type: r.Type, Mode: r.Mode, Status: r.Status,
+		ReceivedAt: r.ReceivedAt, Steps: []previewedStep{}}
+	body, err := s.Receipts.Body(ctx, r.ID)
+	if errors.Is(err, schema.ErrNotFound) {
+		e.Problem = "the payload was deleted"
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	if hash := sha256.Sum256(body.Bytes); hex.EncodeToString(hash[:]) != r.BodyHash {
+		e.Problem = "the stored payload differs from the received one"
+		return e, nil
+	}
+	read, err := flow.NewEvent(flow.Meta{ID: r.EventID, Type: r.Type, Provider: r.Provider, Source: r.Source,
+		Account: r.Account, Mode: r.Mode, Object: r.ObjectID}, body.Bytes, r.ReceivedAt)
+	if err != nil {
+		e.Problem = err.Error()
+		return e, nil
+	}
+	planned, err := f.Plan(read)
+	if err != nil {
+		e.Problem = err.Error()
+		return e, nil
+	}
+	var keys []string
+	for i, step := range plan.Configured(flow.Run{Name: name, Hash: f.Hash, Steps: planned.Steps},
+		event.Ref{Provider: r.Provider, Mode: r.Mode, Account: r.Account}) {
+		e.Steps = append(e.Steps, previewedStep{Name: planned.Steps[i].Label(), Key: step.Key})
+		keys = append(keys, step.Key)
+	}
+	held, err := ledger.Peek(ctx, s.DB, keys)
+	for i := range e.Steps {
+		e.Steps[i].State = string(held[keys[i]].State)
+	}
+	return e, err
+}
+
+// open returns the steps that a run would execute.
+func (e previewedEvent) open() (open []string) {
+	for _, s := range e.Steps {
+		if s.State == "" {
+			open = append(open, s.Name)
+		}
+	}
+	return open
+}
+
+// commands returns the commands that run the events: ignored ones for the first time, processed ones again.
+func (p *previewedFlow) commands(of config.Flow) (lines []string) {
+	seen := map[[3]string]bool{}
+	for _, e := range p.Events {
+		verb, runs := map[string]string{string(receipt.Ignored): "start", string(receipt.Processed): "replay"}[e.Status]
+		is := [3]string{e.Status, e.Source, e.Type}
+		if !runs || seen[is] || len(e.open()) == 0 || of.On.Published != nil {
+			continue
+		}
+		seen[is] = true
+		lines = append(lines, fmt.Sprintf("pawl events %s --status %s --source %s --type %s --mode %s --since %s --reason REASON --dry-run",
+			verb, e.Status, decide.ShellWord(e.Source), decide.ShellWord(e.Type), e.Mode,
+			p.Since.UTC().Truncate(time.Second).Format(time.RFC3339)))
+	}
+	return lines
+}
+
+func writePreviewed(a *command.App, p previewedFlow) {
+	effects, with, problems := 0, 0, 0
+	a.Tables(output.Rows("RECEIVED|EVENT|STATUS|THE FLOW", p.Events, func(e previewedEvent) []any {
+		open := e.open()
+		does := "nothing: its condition is false"
+		switch {
+		case e.Problem != "":
+			problems++
+			does = "would park: " + e.Problem
+		case len(open) > 0:
+			with, effects = with+1, effects+len(open)
+			does = "would run " + strings.Join(open, ", ")
+			if done := len(e.Steps) - len(open); done > 0 {
+				does += fmt.Sprintf("; %d already known by their keys", done)
+			}
+		case len(e.Steps) > 0:
+			does = "nothing: all keys are already known"
+		}
+		return []any{e.ReceivedAt, e.EventID, e.Status, does}
+	}))
+	more := ""
+	if p.More {
+		more = "the newest "
+	}
+	fmt.Fprintf(a.Out, "\n%s%s since %s: %d would cause %s, %d would park; nothing was sent\n", more,
+		output.Plural(len(p.Events), "event"), output.Time(p.Since), with, output.Plural(effects, "effect"), problems)
+	if p.More {
+		fmt.Fprintln(a.Out, "there are older events: use --limit, or another --until")
+	}
+	if len(p.Commands) > 0 {
+		fmt.Fprintln(a.Out, "\nTo run these events with the deployed flow:")
+		for _, line := range p.Commands {
+			fmt.Fprintln(a.Out, "  "+line)
+		}
+	}
+}
