@@ -299,6 +299,16 @@ create table effects (
 create unique index effects_exclusive on effects (exclusive) where state = 'claimed' and exclusive <> '';
 create index effects_receipt on effects (receipt_id);
 create index effects_open on effects (state, lease_until) where state in ('claimed', 'failed', 'uncertain');
+-- For lists of e-mails, newest first. Other effects are not part of it. Its columns change only together with a column of
+-- effects_open, so it makes no update of another effect more expensive. Package timeline has the same expressions.
+create index effects_emails on effects (
+    (split_part(key, ':', 3)), kind,
+    (case when state = 'done' or (state = 'compensated' and done_at is not null) then 'sent' when state = 'compensated' then 'taken_back'
+          when state = 'uncertain' then 'unclear' when state = 'failed' and error_class <> 'transient' then 'failed'
+          when state in ('claimed', 'failed') then 'waiting' else state end),
+    (coalesce(done_at, claimed_at)), key)
+ where kind in ('receipt-email', 'order-email', 'correction-notice', 'action-required-notice', 'dunning-notice', 'trial-ending-notice',
+                'subscription-changed-notice', 'subscription-ended-notice', 'access-ending-notice', 'access-ended-notice');
 
 -- Attempts with their run and outcome. A second event for the same fact has a row 'already_done'. An effect that
 -- succeeded at its first attempt has no row; the view attempts contains it.

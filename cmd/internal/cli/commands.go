@@ -26,7 +26,7 @@ func Commands(a *command.App) []*cobra.Command {
 			accountsLink(a), accountsLinks(a)),
 		rebuildCommand(a),
 		recoverCommand(a),
-		command.Group("emails", "The emails to customers", emailsPreview(a)),
+		of("emails", "The e-mails to customers", emailsPreview(a)),
 		command.Group("rules", "The billing rules: plans, prices, account mapping and policy",
 			append(listsOf(a, "rules"), rulesDiff(a), rulesApply(a))...),
 		of("payments", "The payments without an account, and the withheld orders"),

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing/account"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // accountPage is the data of an account's page.
@@ -26,8 +27,14 @@ type accountPage struct {
 	// Events lists the newest events of the account, and AllEvents is the link to all of them.
 	Events    shownTable
 	AllEvents string
+	// Emails lists the newest e-mails of the account, and AllEmails is the link to all of them.
+	Emails    shownTable
+	AllEmails string
 	Choices   []button
 }
+
+// emailsListed is the number of e-mails on the page of an account.
+const emailsListed = 10
 
 func (s *Server) account(v *visit) error {
 	id, err := v.segment("id")
@@ -41,7 +48,8 @@ func (s *Server) account(v *visit) error {
 	parts := tables.Account(acc)
 	page := accountPage{Account: acc, Head: pairs(parts[0]), State: newCell("", tables.AccessBadge(acc)),
 		Reason: newCell("", tables.AccessReason(acc, time.Now())), Story: newTable(tables.Story(acc)),
-		AllEvents: "/events?account=" + url.QueryEscape(acc.ID)}
+		AllEvents: "/events?account=" + url.QueryEscape(acc.ID),
+		AllEmails: "/emails?" + url.Values{"account": {acc.ID}, "mode": {acc.Mode}}.Encode()}
 	for _, rows := range parts[1:] {
 		if len(rows) > 1 {
 			page.Parts = append(page.Parts, newTable(rows))
@@ -54,6 +62,12 @@ func (s *Server) account(v *visit) error {
 		return err
 	}
 	page.Events = newReceipts(found)
+	emails, err := timeline.Emails(v.ctx(), s.Operator.DB,
+		timeline.EmailFilter{Mode: acc.Mode, Account: acc.ID, Limit: emailsListed})
+	if err != nil {
+		return err
+	}
+	page.Emails = withResends(v.person, newTable(tables.Emails(emails)).without("ACCOUNT"), emails)
 	verb, does := "hold-account", "suspends the access of the account, even if it is paid"
 	if acc.Access.Held {
 		verb, does = "release-account", "restores the access that the account has paid for"

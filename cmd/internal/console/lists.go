@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
@@ -144,6 +145,10 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 			}
 		}
 	},
+	// Each unclear e-mail links to the decision that sends it again.
+	"emails": func(v *visit, items any, page *listPage) {
+		page.Rows = withResends(v.person, page.Rows, items.([]timeline.Email))
+	},
 	"sinks": func(_ *visit, items any, page *listPage) {
 		sinks := items.([]report.Sink)
 		page.More, page.Decides = newTable(tables.Took(sinks)), "Pause and resume"
@@ -181,6 +186,30 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 			}
 		}
 	},
+}
+
+// withResends adds a column with the decisions that send an e-mail again. It returns the same table if the person may
+// not make them, or if no e-mail accepts them.
+func withResends(p *decide.Person, t shownTable, emails []timeline.Email) shownTable {
+	if !p.May(event.Resend.Rights()...) {
+		return t
+	}
+	const head = "DECISION"
+	links, some := make([]cell, len(emails)), false
+	for i, e := range emails {
+		links[i].Head = head
+		if d := event.ResendOf(e); d != nil {
+			links[i].Text, links[i].Href, some = label.Verb(d.Verb), decideHref(*d), true
+		}
+	}
+	if !some {
+		return t
+	}
+	t.Head = append(t.Head, head)
+	for i := range t.Rows {
+		t.Rows[i] = append(t.Rows[i], links[i])
+	}
+	return t
 }
 
 // taskPage shows the tasks about an object.

@@ -51,3 +51,52 @@ func TestMoney_ListedSummedAndDownloaded(t *testing.T) {
 		t.Errorf("without a sign-in: %d to %s", r.StatusCode, r.Header.Get("Location"))
 	}
 }
+
+// Support sees what a customer was sent, about which invoice, and can send an unclear e-mail again. No page contains an
+// address.
+func TestEmails_ListedWithTheirDecision(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(`insert into accounts (mode, id, provider, customer, target_version, target_state) values ('live', 'acme', 'stripe', 'cus_1', 1, 'active')`)
+	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, waits) values
+		('01890000-0000-7000-8000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'needs_review',
+		 '{"decisions": ["resend", "skip"], "effects": [{"key": "receipt-email:stripe:live:in_1", "kind": "receipt-email", "state": "uncertain", "uncertain": true}]}')`)
+	s.exec(`insert into event_subjects (receipt_id, object, main, account, number) values ('01890000-0000-7000-8000-000000000001', 'in_1', true, 'acme', 'A-1')`)
+	s.exec(`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error, error_class, claimed_at, done_at) values
+		('receipt-email:stripe:live:in_1', 'receipt-email', 'uncertain', '01890000-0000-7000-8000-000000000001', 'evt_1', 'r', now(),
+		 'no answer to the final dot – 250 <ada@example.com>', 'uncertain', '2026-10-01 09:00Z', null),
+		('action-required-notice:stripe:live:in_1:2', 'action-required-notice', 'done', '01890000-0000-7000-8000-000000000001', 'evt_1', 'r', now(), '', '', '2026-09-01 09:00Z',
+		 '2026-09-01 09:00Z')`)
+	const resend = `<a class="id" href="/decide?effect=receipt-email%3Astripe%3Alive%3Ain_1&amp;target=01890000-0000-7000-8000-000000000001&amp;verb=resend">Send again</a>`
+	support, oncall := s.as("vera", role.Support), s.as("otto", role.Operator)
+	for _, path := range []string{"/emails?account=acme", "/accounts/live/acme"} {
+		page := oncall.get(path).text
+		for _, wanted := range []string{`title="unclear">Unclear</span>`, "The mail server did not confirm it: it may have arrived; its event waits for a decision",
+			"Payment failed, attempt 2", `title="A-1"`, `<th scope="col">decision`, resend, `href="/events/evt_1"`} {
+			if !strings.Contains(page, wanted) {
+				t.Errorf("%s lacks %q", path, wanted)
+			}
+		}
+		if strings.Contains(page, "ada@example.com") {
+			t.Errorf("%s contains an address", path)
+		}
+		if page := support.get(path).text; strings.Contains(page, "verb=resend") || !strings.Contains(page, "Unclear") {
+			t.Errorf("%s offers a decision that the person may not make", path)
+		}
+	}
+	if page := oncall.get("/accounts/live/acme").text; !strings.Contains(page, `href="/emails?account=acme&amp;mode=live">All e-mails`) {
+		t.Error("the page of the account has no link to its e-mails")
+	}
+	if page := oncall.get("/emails?outcome=sent").text; strings.Contains(page, `<th scope="col">decision`) || !strings.Contains(page, `<option value="dunning-notice">Payment reminder`) {
+		t.Error("the list of sent e-mails offers decisions, or its filter has no words")
+	}
+	want := "when (UTC),e-mail,account,about,outcome,note,event\n2026-09-01 09:00:00,\"Payment failed, attempt 2\",acme,A-1,sent,,evt_1\n"
+	if file := support.get("/emails?kind=action-required-notice&format=csv").text; file != want {
+		t.Errorf("the file is\n%s\nwant\n%s", file, want)
+	}
+	for _, path := range []string{"/emails?cursor=x", "/emails?outcome=lost", "/emails?kind=letter"} {
+		if r := support.get(path); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+}

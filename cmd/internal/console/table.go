@@ -161,6 +161,7 @@ var badges = map[string]string{
 	"paused": "wait", "suspended": "bad", "none": "dim", "not begun": "dim",
 	"page": "bad", "ticket": "wait", "info": "calm",
 	"test": "test", "refused": "ask", "cancelled": "dim", "tried again": "wait",
+	"sent": "good", "waiting": "wait", "unclear": "ask", "taken_back": "dim",
 	"accepted": "good", "revoked": "dim", "expired": "dim",
 }
 

@@ -35,6 +35,9 @@ select 'stripe:' || event_id, receipt_id::text, receipt_id, 'original', received
        case when status = 'processed' then 'processed' else '' end
   from made where k >= 3 and status <> 'received' order by n
 
+insert into event_subjects (receipt_id, object, main, account, customer, number, amount, currency)
+select receipt_id, 'in_' || n, true, 'acct-' || a, 'cus_' || a, 'A-' || n, 4900, 'usd' from made where k >= 7 and status <> 'received' order by n
+
 insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error, error_class, claimed_at, done_at, result)
 select kind || ':stripe:live:' || case when kind = 'apply-facts' then event_id else 'in_' || n end, kind, state, receipt_id, event_id,
        receipt_id::text, received_at + interval '1 minute', case when state = 'failed' then 'finance says 422' else '' end,

@@ -4,10 +4,14 @@ package label
 
 import "strings"
 
-// Word returns the label of a status, a state or another code of one word. An unknown code keeps its own words.
+// Word returns the label of a status, a state, a kind of e-mail or another code of one word. An unknown code keeps its
+// own words.
 func Word(code string) string {
 	if w, known := words[code]; known {
 		return w
+	}
+	if name, known := emails[code]; known {
+		return name
 	}
 	return strings.ReplaceAll(code, "_", " ")
 }
@@ -21,6 +25,8 @@ var words = map[string]string{
 	// Effects and attempts.
 	"claimed": "In progress", "failed": "Failed", "uncertain": "Unclear", "done": "Done", "skipped": "Skipped",
 	"already_done": "Done before", "tried again": "Retrying", "not begun": "Not started",
+	// E-mails.
+	"sent": "Sent", "waiting": "Waiting", "unclear": "Unclear", "taken_back": "Taken back",
 	// Sinks, sources, jobs and their items.
 	"up": "Working", "down": "Down", "paused": "Paused", "running": "Running", "finished": "Finished",
 	"cancelled": "Cancelled", "refused": "Refused", "open": "Open", "both": "Live and test",

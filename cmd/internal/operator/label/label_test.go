@@ -6,12 +6,14 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 	"github.com/pawlhq/pawl/workflows/plan"
 )
@@ -29,6 +31,42 @@ func TestKindOf_EveryKindOfTheCatalogue_HasWords(t *testing.T) {
 			t.Errorf("kinds %s and %s have the same label %q", other, kind.Name, k.Name)
 		}
 		names[k.Name] = kind.Name
+	}
+}
+
+// The list of e-mails contains each kind of e-mail, with a name of its own.
+func TestEmail_EveryKindOfTheCatalogue_IsListedWithAName(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, kind := range plan.Catalogue() {
+		if kind.Sink != plan.SinkMail {
+			continue
+		}
+		name := label.Word(kind.Name)
+		if !slices.Contains(timeline.EmailKinds, kind.Name) || name == kind.Name || names[name] {
+			t.Errorf("kind %s is called %q: add it to emails in email.go, to timeline.EmailKinds and to the index effects_emails", kind.Name, name)
+		}
+		names[name] = true
+	}
+	if len(names) != len(timeline.EmailKinds) {
+		t.Errorf("the catalogue has %d kinds of e-mails, timeline.EmailKinds %d", len(names), len(timeline.EmailKinds))
+	}
+}
+
+func TestEmail_CountsAttemptsAndReminders(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"receipt-email:stripe:live:in_1":              "Receipt",
+		"action-required-notice:stripe:live:in_1:0":   "Payment overdue",
+		"action-required-notice:stripe:live:in_1:2":   "Payment failed, attempt 2",
+		"dunning-notice:stripe:live:acct_9:in_1:0":    "Payment reminder on the due date",
+		"dunning-notice:stripe:live:acct_9:in_1:3":    "Payment reminder 3",
+		"trial-ending-notice:stripe:live:sub_1:17000": "Trial ends soon",
+		"new-notice:stripe:live:sub_1":                "New notice",
+	} {
+		if got := label.Email(key); got != want {
+			t.Errorf("Email(%s) = %q, want %q", key, got, want)
+		}
 	}
 }
 

@@ -1,0 +1,59 @@
+package tables
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/timeline"
+)
+
+// Emails lists e-mails to customers.
+func Emails(emails []timeline.Email) output.Table {
+	return output.Rows("WHEN|E-MAIL|ACCOUNT|ABOUT|OUTCOME|NOTE|EVENT", emails, func(e timeline.Email) []any {
+		about := cmp.Or(e.Number, e.Object)
+		if about == e.Account {
+			about = ""
+		}
+		return []any{&e.ListedAt, label.Email(e.Key), accountLink(e.Account, e.Mode), objectLink(about),
+			output.Badge(e.Outcome), emailNote(e), eventLink(e.Event)}
+	})
+}
+
+// emailNote explains the outcome of an e-mail, and what happens next.
+func emailNote(e timeline.Email) string {
+	answer := label.Answer("email", e.Reason)
+	var notes []string
+	switch e.Outcome {
+	case "sent":
+		if e.PossiblyTwice {
+			notes = append(notes, "The customer may have got it twice: it was sent again after an unclear attempt")
+		}
+		if e.Corrected {
+			notes = append(notes, "Later taken back, because its event was taken back")
+		}
+		notes = append(notes, answer) // a person sent it by hand
+	case "unclear":
+		notes = []string{"The mail server did not confirm it: it may have arrived"}
+	case "waiting":
+		notes = []string{cmp.Or(answer, "An attempt is in progress")}
+		if e.Attempts > 1 && !e.Parked {
+			notes = append(notes, "tried "+output.Plural(e.Attempts, "time")+", last at "+output.Date(&e.LastAttemptAt))
+		}
+	case "taken_back":
+		notes = []string{"Its event was taken back before the mail server confirmed it", answer}
+	default:
+		notes = []string{answer}
+	}
+	if e.Parked {
+		notes = append(notes, "its event waits for a decision")
+	}
+	var said []string
+	for _, note := range notes {
+		if note != "" {
+			said = append(said, note)
+		}
+	}
+	return strings.Join(said, "; ")
+}
