@@ -417,7 +417,8 @@ create table due (
     primary key (mode, object, why, at)
 );
 create index due_next on due (next_at);
-create index due_account on due (account, mode, at);
+create index due_list on due (mode, at, object, why);
+create index due_account on due (account, mode, at, object, why);
 create index due_owner on due (owner, mode);
 
 -- Tasks for people.

@@ -248,6 +248,7 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/events/{id}/payload", "evt_1", "", `"payload":{"id":`}, {"/effects", "", "state=failed", `"last_error":"451 later"`},
 		{"/effects", "", "prefix=receipt-email:stripe:live:in_2", `"items":[{"key":"receipt-email:stripe:live:in_2"`},
 		{"/payments/unassigned", "", "mode=test", `"items":[]`}, {"/accounts", "", "mode=live", `"id":"acme"`}, {"/rejections", "", "", `"items":[]`},
+		{"/scheduled", "", "account=acme", `"due_at":"2026-12-24`}, {"/scheduled", "", "mode=test", `"items":[]`},
 		{"/emails", "", "outcome=failed", `"items":[{"key":"receipt-email:stripe:live:in_1"`}, {"/emails", "", "mode=test", `"items":[]`},
 		{"/entries", "", "account=acme", `"cash":49900`}, {"/entries", "", "mode=test", `"items":[]`}, {"/entries/sums", "", "since=1d", `"received":49900`},
 		{"/rules", "", "", `"items":[]`}, {"/sources", "", "unused_for=1h", `"label":"first"`}, {"/events", "", "since=2020-01-01", `"items":[`},

@@ -100,3 +100,50 @@ func TestEmails_ListedWithTheirDecision(t *testing.T) {
 		}
 	}
 }
+
+// Support sees what happens next, and what prevents it.
+func TestScheduled_ListedWithObstacles(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status) values
+		('01890000-0000-7000-8000-000000000001', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.payment_failed', 'in_1', now(), '\x01', 'dead'),
+		('01890000-0000-7000-8000-000000000002', 'shop', 'stripe', 'live', 'evt_2', 'id', 'invoice.payment_failed', 'in_2', now(), '\x01', 'processed'),
+		('01890000-0000-7000-8000-000000000003', 'stripe', 'stripe', 'live', 'evt_3', 'id', 'invoice.payment_failed', 'in_3', now(), '\x01', 'retrying')`)
+	s.exec(`insert into pauses (kind, name, who, why) values ('source', 'shop', 'ada', 'migration')`)
+	s.exec(`insert into invoices (mode, id, account, status, amount, currency, period_start, occurred_at, state) values
+		('live', 'in_1', 'acme', 'open', 0, 'usd', now(), now(), '{"Number": "A-1", "Remaining": 4900, "Currency": "usd"}')`)
+	s.exec(`insert into due (mode, owner, account, object, why, step, at, provider, event_id, receipt_id, occurred_at, next_at) values
+		('live', 'sub_1', 'acme', 'in_1', 'dunning', 2, now() + interval '3 hours', 'stripe', 'evt_1', '01890000-0000-7000-8000-000000000001', now(), now()),
+		('live', 'sub_2', 'beta', 'sub_2', 'grace', 0, now() + interval '3 days', 'stripe', 'evt_2', '01890000-0000-7000-8000-000000000002', now(), now()),
+		('live', 'carl', 'carl', 'carl', 'keep', 0, now() - interval '5 minutes', 'stripe', 'evt_3', '01890000-0000-7000-8000-000000000003', now(), now()),
+		('live', 'dora', 'dora', 'dora', 'keep', 0, now() + interval '5 days', 'stripe', 'evt_3', '01890000-0000-7000-8000-000000000003', now(), now()),
+		('test', 'sub_9', 'zoe', 'sub_9', 'end', 0, now(), 'stripe', 'evt_3', '01890000-0000-7000-8000-000000000003', now(), now())`)
+	b := s.as("vera", role.Viewer)
+	page := b.get("/scheduled").text
+	rows := strings.Split(page, "<tr>")
+	if len(rows) != 6 { // with the headings
+		t.Fatalf("%d rows:\n%s", len(rows), page)
+	}
+	for i, wanted := range [][]string{2: {"carl", "opens a task to release the workspace", "waits for evt_3"},
+		3: {"acme", "sends payment reminder 2", `title="A-1"`, "49.00 USD", "waits for a decision about evt_1"},
+		4: {"beta", "the grace period ends", "sub_2", "waits until source shop is resumed"}, 5: {"dora"}} {
+		for _, w := range wanted {
+			if !strings.Contains(rows[i], w) {
+				t.Errorf("row %d lacks %q: %s", i, w, rows[i])
+			}
+		}
+	}
+	if strings.Contains(rows[5], "waits") {
+		t.Errorf("an event in progress delays only a due action: %s", rows[5])
+	}
+	for path, want := range map[string]int{"/scheduled?until=12h": 2, "/scheduled?since=1h&until=4d": 2, "/scheduled?account=dora": 1, "/scheduled?mode=test": 1} {
+		if page := b.get(path).text; strings.Count(page, "<tr>") != want+1 {
+			t.Errorf("%s: %d rows, want %d", path, strings.Count(page, "<tr>")-1, want)
+		}
+	}
+	for _, path := range []string{"/scheduled?cursor=x", "/scheduled?cursor=2026-10-01T00:00:00Z/end", "/scheduled?until=tonight"} {
+		if r := b.get(path); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+}

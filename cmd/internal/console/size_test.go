@@ -125,6 +125,9 @@ func (s *sized) pages() (all []string) {
 		q(surface+"/entries", "mode=test", "account=acct-5", "account=acct-0", "account=unknown", "kind=payment", "kind=refund", "kind=dispute", "account=acct-5&kind=refund",
 			"since=30d&until=23d", "since=1d", "cursor="+entry, "kind=payment&cursor="+entry, "account=acct-5&cursor="+entry)
 		q(surface+"/entries/sums", "mode=test", "account=acct-5", "kind=refund", "kind=dispute", "since=30d&until=23d", "since=1d", "cursor=2026-09-01/usd")
+		const action = "/renewal/sub_5"
+		q(surface+"/scheduled", "mode=test", "account=acct-5", "account=acct-0", "account=unknown", "until=3d", "since=7d&until=8d", "account=acct-5&since=1d",
+			"cursor="+time.Now().UTC().AddDate(0, 0, 3).Format(time.RFC3339Nano)+action, "account=acct-5&cursor=2026-01-01T00:00:00Z"+action)
 		const email = "2026-09-01T12:00:00Z/receipt-email:stripe:live:in_18"
 		q(surface+"/emails", "mode=test", "account=acct-5", "account=acct-0", "account=unknown", "kind=receipt-email", "kind=dunning-notice", "outcome=sent", "outcome=failed",
 			"kind=receipt-email&outcome=unclear", "account=acct-5&outcome=sent", "since=30d&until=23d", "since=1d", "cursor="+email, "account=acct-5&cursor="+email)

@@ -69,6 +69,8 @@ type Filter struct {
 	Values []string
 	// Kind is the type of the value.
 	Kind Kind
+	// Ahead reports whether a duration as the value of a [Time] counts from now into the future, not into the past.
+	Ahead bool
 }
 
 // Kind is the type of a filter's value.
@@ -164,18 +166,30 @@ func (q Query) time(name string) time.Time {
 	return at
 }
 
+// ahead returns the value of a filter of kind [Time] with Ahead, or the zero time.
+func (q Query) ahead(name string) time.Time {
+	if q.values[name] == "" {
+		return time.Time{}
+	}
+	at, _ := moment(q.values[name], time.Now(), 1) // checked by Query
+	return at
+}
+
 // TimeUsage describes what [Moment] accepts.
 const TimeUsage = "90m, 7d, 2026-11-22 or 2026-11-22T08:00:00Z"
 
 // Moment parses a time, a date, or a duration before now. A time without a zone is local.
-func Moment(text string, now time.Time) (time.Time, error) {
+func Moment(text string, now time.Time) (time.Time, error) { return moment(text, now, -1) }
+
+// moment is [Moment] for a duration before now if sign is -1, and for a duration after now if sign is 1.
+func moment(text string, now time.Time, sign int) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
+			return now.AddDate(0, 0, sign*n), nil
 		}
 	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(time.Duration(sign) * d), nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {

@@ -125,10 +125,28 @@ func TestMoment(t *testing.T) {
 			t.Errorf("Moment(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
+	for text, want := range map[string]time.Time{"90m": now.Add(90 * time.Minute), "7d": now.AddDate(0, 0, 7), "2026-11-22T08:00:00Z": time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)} {
+		if got, err := moment(text, now, 1); err != nil || !got.Equal(want) {
+			t.Errorf("ahead: moment(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
 	for _, text := range []string{"", "yesterday", "-1h", "-1d", "d", "1 d", "22.11.2026", "2026-13-01", "1x"} {
 		if got, err := Moment(text, now); err == nil {
 			t.Errorf("Moment(%q) = %v, want an error", text, got)
 		}
+	}
+}
+
+// A filter that looks ahead is read with ahead. Otherwise a duration would count into the past.
+func TestQuery_Ahead(t *testing.T) {
+	t.Parallel()
+	value := func(name string) string { return map[string]string{"until": "12h"}[name] }
+	q, err := Named("scheduled").About().Query(value, "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(q.ahead("until")); left <= 11*time.Hour || left > 12*time.Hour || !q.ahead("since").IsZero() {
+		t.Errorf("until is in %v, since is %v", left, q.ahead("since"))
 	}
 }
 

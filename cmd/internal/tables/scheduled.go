@@ -1,0 +1,41 @@
+package tables
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/billing/account"
+)
+
+// Scheduled lists scheduled actions.
+func Scheduled(actions []account.Scheduled) output.Table {
+	return output.Rows("WHEN|WHAT|ACCOUNT|ABOUT|AMOUNT|NOTE|EVENT", actions, func(s account.Scheduled) []any {
+		about := cmp.Or(s.Number, s.Object)
+		if about == s.Account {
+			about = ""
+		}
+		var amount output.Money
+		if s.Amount != nil {
+			amount = moneyOf(*s.Amount, s.Currency)
+		}
+		return []any{&s.At, planned(s.Due), accountLink(s.Account, s.Mode), objectLink(about), amount,
+			obstacle(s, time.Now()), eventLink(s.Event)}
+	})
+}
+
+// obstacle describes the reason why an action does not start at its time, or "". An event in progress delays only an
+// action that is due already.
+func obstacle(s account.Scheduled, now time.Time) string {
+	switch {
+	case s.Parked():
+		return "waits for a decision about " + s.Event
+	case s.PausedSource != "":
+		return "waits until source " + s.PausedSource + " is resumed"
+	case s.At.After(now):
+		return ""
+	case s.EventStatus == "received" || s.EventStatus == "retrying":
+		return "waits for " + s.Event
+	}
+	return "is due"
+}
