@@ -53,13 +53,13 @@ var workerPrivileges = []privilege{
 		"checkouts, entitlements", "the views of these tables"},
 	{"select", "", readerViews, "the command line shows what readers see"},
 	{"insert", "", everyTable + " but sessions, schema_version, console_requests, operator_actions, recoveries, facts, redeliveries, " +
-		"effect_attempts, outbox, pauses, billing_rules_changes, notice_messages, readings, tokens, jobs",
+		"effect_attempts, outbox, pauses, outages, billing_rules_changes, notice_messages, readings, tokens, jobs",
 		"flows and decisions write rows"},
 	{"insert", "but id, at", "operator_actions, billing_rules_changes",
 		"a chosen number or time would hide later rows"},
 	{"insert", "but at", "recoveries", "a chosen time would hide later rows"},
 	{"insert", "but id, recorded_at", "facts", "a chosen number would hide later facts"},
-	{"insert", "but id", "redeliveries, effect_attempts, notice_messages", "Postgres numbers the rows"},
+	{"insert", "but id", "redeliveries, effect_attempts, notice_messages, outages", "Postgres numbers the rows"},
 	{"insert", "but id, created_at", "outbox", "destinations get events in this order"},
 	{"insert", "but id, since", "pauses", "since is the current time"},
 	{"insert", "but at", "readings", "a parse of payloads is recorded with the current time"},
@@ -75,6 +75,7 @@ var workerPrivileges = []privilege{
 	{"update", "error", "effect_attempts", "an address in an error is erased"},
 	{"update", "", "effect_waits, breakers, imports, quotas, notices", "the rows contain the current state"},
 	{"update", "until, told", "pauses", "a pause ends"},
+	{"update", "until", "outages", "an outage ends"},
 	{"update", "proposed_by, proposed_at", "billing_rules", "a process proposes again"},
 	{"update", "at, changed_at, changed_by", "effects_from", "a person switches effects on and off"},
 	{"update", "released_at", "withheld", "a person releases withheld effects"},
@@ -119,7 +120,8 @@ var consolePrivileges = []privilege{
 }
 
 // readerViews are the views for external readers; docs/data.md describes them.
-const readerViews = "pawl_accounts, pawl_features, pawl_subscriptions, pawl_invoices, pawl_entries, pawl_tasks, pawl_events"
+const readerViews = "pawl_accounts, pawl_features, pawl_subscriptions, pawl_invoices, pawl_entries, pawl_tasks, pawl_events, " +
+	"pawl_outages"
 
 // readerPrivileges belong to the role for reports and data warehouses.
 var readerPrivileges = []privilege{{"select", "", readerViews, "the only views with stable names and columns"}}

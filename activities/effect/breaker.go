@@ -121,7 +121,9 @@ type health struct {
 	out *outage
 	// failures counts consecutive failures with the same reason. keys lists the keys of the effects that failed.
 	failures breaker.Failures
-	keys     []string
+	// events contains the event of each of them.
+	keys   []string
+	events []breaker.Affected
 	// paused is the current pause, or nil. pauses lists all known pauses.
 	paused *pause.Pause
 	pauses []span
@@ -169,25 +171,25 @@ func (g *Gate) set(o *outage) {
 func (g *Gate) answered() (out bool) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
-	g.health.failures, g.health.keys = breaker.Failures{}, nil
+	g.health.failures, g.health.keys, g.health.events = breaker.Failures{}, nil, nil
 	return g.health.out != nil
 }
 
-// failed counts a failure of the sink. It returns the consecutive failures with this reason, and the number of
-// different effects that failed. The breaker needs that number, because one effect can fail repeatedly for a reason
-// that concerns only its customer.
-func (g *Gate) failed(c Call, p Policy, reason, detail string) (breaker.Failures, int) {
+// failed counts a failure of the sink. It returns the consecutive failures with this reason, and the events of the
+// different effects that failed, one for each effect. The breaker needs their number, because one effect can fail
+// repeatedly for a reason that concerns only its customer.
+func (g *Gate) failed(c Call, p Policy, reason, detail string) (breaker.Failures, []breaker.Affected) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
 	h := &g.health
 	if h.failures.Reason != reason {
-		h.failures, h.keys = breaker.Failures{}, nil
+		h.failures, h.keys, h.events = breaker.Failures{}, nil, nil
 	}
 	h.failures = h.failures.And(reason, detail, p.about(c), c.EventID)
 	if !slices.Contains(h.keys, c.Key) && len(h.keys) < mostKeys {
-		h.keys = append(h.keys, c.Key)
+		h.keys, h.events = append(h.keys, c.Key), append(h.events, affected(c))
 	}
-	return h.failures, len(h.keys)
+	return h.failures, slices.Clone(h.events)
 }
 
 // mostKeys is the maximum length of the list of failed effects. It is higher than any Breaking.Failures.
@@ -271,10 +273,22 @@ func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left tim
 	why, wait := SinkOut, min(r.Breaking.wait(o.waiting), left)
 	if o.paused != nil {
 		why, wait = SinkPaused, jitter(r.Breaking.MostWait)
+	} else {
+		r.affects(ctx, p.Gate, affected(c))
 	}
 	r.Waits(ctx, c, p.Gate.sink, o.words(), why)
 	r.count(ctx, c, Waits)
 	return Result{State: Waits, Wait: wait, Held: true, Reason: p.Gate.sink + " " + o.words()}
+}
+
+func affected(c Call) breaker.Affected { return breaker.Affected{ReceiptID: c.ReceiptID, Mode: c.Mode} }
+
+// affects records that the outage of the sink affects the events. It is called only while the sink is down. It ignores
+// errors, because an effect that waits repeats it with each poll.
+func (r *Runner) affects(ctx context.Context, g *Gate, events ...breaker.Affected) {
+	if r.Breakers != nil {
+		_ = r.Breakers.Affects(ctx, g.sink, events...)
+	}
 }
 
 // judge updates the circuit breaker after an attempt. If the update cannot be stored, the next attempt repeats it.
@@ -307,14 +321,20 @@ func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err er
 			o.probes, o.probeAt = o.probes+1, time.Now().Add(in)
 			g.set(&o)
 		}
+		r.affects(ctx, g, affected(c))
 	default:
-		failures, effects := g.failed(c, p, reason, detail)
-		if _, out := g.known(); out || health != Denied && effects < r.Breaking.Failures {
+		failures, events := g.failed(c, p, reason, detail)
+		if _, out := g.known(); out {
+			r.affects(ctx, g, affected(c))
+			return
+		}
+		if health != Denied && len(events) < r.Breaking.Failures {
 			return
 		}
 		in := jitter(r.Breaking.probeIn(0))
 		if r.Breakers.Open(ctx, g.sink, failures, in) == nil {
 			g.set(&outage{since: time.Now(), Failures: failures, probeAt: time.Now().Add(in)})
+			r.affects(ctx, g, events...)
 		}
 	}
 }

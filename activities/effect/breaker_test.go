@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/ledger"
+	"github.com/pawlhq/pawl/schema/schematest"
 )
 
 // worker is a process with its view of a sink, on a database that several workers share.
@@ -270,4 +271,74 @@ func TestBreaker_NobodyElseWaits_SameAccountProbes(t *testing.T) {
 	w.passes(time.Hour)
 	result, err := w.tries(keyed("acme-0"), succeed)
 	w.want(result, err, effect.Done)
+}
+
+// affected lists the effects' events that the newest outage affects, by the names of [keyed] effects.
+func (w *worker) affected() string {
+	w.Helper()
+	return w.one(`select coalesce(string_agg(r.event_id, ' ' order by r.event_id), '') from outage_events e join receipts r on r.id = e.receipt_id
+		where e.outage = (select max(id) from outages)`)
+}
+
+// of returns an effect of an event.
+func of(eventID, name string) effect.Call {
+	c := keyed(name)
+	c.Ref = schematest.Ref(eventID)
+	return c
+}
+
+// An outage contains the events of the failures that opened the breaker, of failed probes, and of effects that waited
+// without an attempt. It contains no event that the sink answered before or after.
+func TestOutage_AffectedEvents(t *testing.T) {
+	b := setup(t)
+	w, other := b.worker(), b.worker()
+	result, err := w.tries(of("evt_0", "before"), succeed)
+	w.want(result, err, effect.Done)
+	for i := range effect.DefaultBreaking.Failures {
+		_, _ = w.tries(of("evt_1", fmt.Sprint("first-", i)), fail(down(503)))
+	}
+	w.wantOut(true, "finance answered 503")
+	if got := w.affected(); got != "evt_1" {
+		t.Fatalf("opened by %s, want evt_1", got)
+	}
+	other.reads()
+	result, err = other.tries(of("evt_2", "waits"), never(t))
+	other.want(result, err, effect.Waits)
+	if got := w.affected(); got != "evt_1 evt_2" {
+		t.Errorf("after an effect waited: %s", got)
+	}
+	b.exec(`update breakers set probe_at = now()`)
+	other.reads()
+	_, _ = other.tries(of("evt_3", "probe"), fail(down(503)))
+	if got := w.affected(); got != "evt_1 evt_2 evt_3" {
+		t.Errorf("after a failed probe: %s", got)
+	}
+	late := of("evt_4", "late")
+	late.WaitingSince = time.Now().Add(-25 * time.Hour)
+	result, err = w.tries(late, fail(down(503)))
+	w.want(result, err, effect.Failed)
+	if got := w.affected(); got != "evt_1 evt_2 evt_3 evt_4" {
+		t.Errorf("after a failed last attempt: %s", got)
+	}
+	b.exec(`update breakers set probe_at = now()`)
+	w.reads()
+	result, err = w.tries(of("evt_5", "answered"), succeed)
+	w.want(result, err, effect.Done)
+	if got := w.one(`select concat_ws(' ', sink, until is not null, reason, count(e)) from outages o join outage_events e on e.outage = o.id group by o.id`); got != "finance t finance answered 503 4" {
+		t.Errorf("outage: %s", got)
+	}
+}
+
+// An effect that waits for a paused sink is not part of an outage.
+func TestOutage_Pause_NoOutage(t *testing.T) {
+	w := setup(t).worker()
+	w.fails("a", 1, denied())
+	w.exec(`delete from outage_events`)
+	w.exec(`insert into pauses (kind, name, who, why) values ('sink', 'finance', 'ada', 'they move the books')`)
+	w.reads()
+	result, err := w.tries(of("evt_2", "waits"), never(t))
+	w.want(result, err, effect.Waits)
+	if got := w.affected(); got != "" {
+		t.Errorf("affected %s, want no event", got)
+	}
 }

@@ -3,6 +3,8 @@
 //
 // A breaker is open while its sink is down. While it is open, workers send only single calls as probes, one at a time
 // across all workers. The first successful probe closes the breaker.
+//
+// Each period in which a breaker is open is an [Outage]. It stays stored, with the events that it affected.
 package breaker
 
 import (
@@ -86,16 +88,22 @@ func (s *Store) All(ctx context.Context) ([]Breaker, error) {
 	return schema.List[Breaker](ctx, s.pool, "read breakers", allSQL)
 }
 
-// openSQL does not change a breaker that is open already, because two workers may report the same failure.
+// openSQL does not change a breaker that is open already, because two workers may report the same failure. The first
+// report also begins an outage. Outages are stored permanently, so openSQL erases e-mail addresses in the sink's text.
 const openSQL = `
-insert into breakers as b (sink, open, since, reason, said, about, events, probe_at)
-values ($1, true, now(), $2, $3, $4, $5, now() + make_interval(secs => $6))
-    on conflict (sink) do update
-   set open = true, since = now(), reason = excluded.reason, said = excluded.said, about = excluded.about,
-       events = excluded.events, probes = 0, probe_at = excluded.probe_at
- where not b.open`
+with opened as (
+    insert into breakers as b (sink, open, since, reason, said, about, events, probe_at)
+    values ($1, true, now(), $2, $3, $4, $5, now() + make_interval(secs => $6))
+        on conflict (sink) do update
+       set open = true, since = now(), reason = excluded.reason, said = excluded.said, about = excluded.about,
+           events = excluded.events, probes = 0, probe_at = excluded.probe_at
+     where not b.open
+    returning sink, since, reason, said
+)
+insert into outages (sink, since, reason, answer)
+select sink, since, reason, regexp_replace(said, '\S+@\S+', '(erased)', 'g') from opened`
 
-// Open opens a sink's breaker and schedules the first probe. It does not change an open breaker.
+// Open opens a sink's breaker, begins an outage, and schedules the first probe. It does not change an open breaker.
 func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
 	return schema.Exec(ctx, s.pool, "open the breaker of "+sink, openSQL, sink, f.Reason, f.Said, list(f.About),
 		list(f.Events), probeIn.Seconds())
@@ -121,11 +129,17 @@ func (s *Store) Failed(ctx context.Context, sink string, f Failures, probeIn tim
 }
 
 const closeSQL = `
-update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
- where sink = $1 and open`
+with closed as (
+    update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
+     where sink = $1 and open returning since
+), ended as (
+    update outages o set until = closed.since from closed
+     where o.id = (select id from outages where sink = $1 order by since desc, id desc limit 1) and o.until is null
+)
+select exists (select from closed)`
 
-// Close closes a sink's breaker. If several callers close the breaker concurrently, it returns true to only one of
-// them.
+// Close closes a sink's breaker and ends the outage. If several callers close the breaker concurrently, it returns true
+// to only one of them.
 func (s *Store) Close(ctx context.Context, sink string) (bool, error) {
-	return schema.Changes(ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)
+	return schema.One[bool](ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)
 }

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) { schematest.Main(m) }
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Made: breaker.Made})
 }
 
 // Two workers share one database: if one worker opens a breaker, it is open for both; only one of them probes; Close

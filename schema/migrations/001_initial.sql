@@ -362,6 +362,32 @@ create table breakers (
     probe_at timestamptz not null
 );
 
+-- The outages of each sink, kept forever, as the receipts of their events. The statement that opens a breaker inserts
+-- the row; the statement that closes the breaker sets until.
+create table outages (
+    id     bigint      generated always as identity primary key,
+    sink   text        not null,
+    -- since and until are when the breaker was opened and closed. until is null during the outage.
+    since  timestamptz not null,
+    until  timestamptz,
+    -- reason describes the failure that opened the breaker. answer is the sink's own text, without e-mail addresses.
+    reason text        not null,
+    answer text        not null default ''
+);
+create index outages_sink on outages (sink, since, id);
+
+-- The events with an effect that an outage delayed: the effect waited for the sink, or its attempt failed. There are no
+-- foreign keys, because each insert would lock the receipt and the outage.
+create table outage_events (
+    outage     bigint not null,
+    receipt_id uuid   not null,
+    mode       text   not null check (mode in ('live', 'test')),
+    primary key (outage, mode, receipt_id)
+);
+-- For the outages of one event. A hash index has no order, so Postgres cannot use it to read the events of one outage
+-- newest first, which would read the events of all later outages as well.
+create index outage_events_receipt on outage_events using hash (receipt_id);
+
 -- Current and earlier pauses. While a sink is paused, its effects wait; while a source is paused, its runs wait.
 create table pauses (
     id    bigint      generated always as identity primary key,
@@ -803,6 +829,9 @@ create view pawl_events as
 select id as receipt, event_id as event, provider, account as provider_account, mode, source, type, object_id as object, occurred_at,
        received_at, status, reason_code, updated_at
   from receipts;
+create view pawl_outages as
+select e.mode, e.outage, o.sink, o.since as began_at, o.until as ended_at, o.reason, e.receipt_id as receipt
+  from outage_events e join outages o on o.id = e.outage;
 
 -- Internal events, written in the transaction of the change. Order is kept per account: the publisher always takes
 -- the oldest unpublished row of an account.

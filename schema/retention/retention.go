@@ -1,8 +1,8 @@
 // Package retention deletes rows that are older than a configured age: payloads, repeated deliveries, attempts and
 // runs, published events, and finished jobs.
 //
-// It never deletes receipts, facts, the ledger or the audit trail, and it changes nothing of an event that is not
-// finished. It deletes in short transactions, and waits while deliveries are answered slowly. A run that was
+// It never deletes receipts, facts, outages, the ledger or the audit trail, and it changes nothing of an event that is
+// not finished. It deletes in short transactions, and waits while deliveries are answered slowly. A run that was
 // interrupted can be repeated.
 package retention
 

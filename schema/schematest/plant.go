@@ -32,6 +32,8 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 			(@x, @x, 'failed', @id, @x, @x, now(), @x, json_build_object(@x::text, @x::text))`,
 		`insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, error) values (@x, 1, @id, @x, 1, 'failed', now(), @x)`,
 		`insert into breakers (sink, open, since, reason, said, about, events, probe_at) values (@x, true, now(), @x, @x, array[@x], array[@x], now())`,
+		`insert into outages (sink, since, until, reason, answer) values (@x, now() - interval '1 hour', now(), @x, @x)`,
+		`insert into outage_events (outage, receipt_id, mode) select id, @id, 'live' from outages`,
 		`insert into pauses (kind, name, who, why) values ('sink', 'finance', @x, @x), ('source', 'stripe', @x, @x)`,
 		`insert into rejections (id, source, received_at, class, detail, diagnosis, remote_addr, method, query, headers, body) values
 			('01890000-0000-7000-8000-000000000002', @x, now(), 'no_matching_signature', @x, json_build_array(json_build_object('code', 'c', 'text', @x::text)), @x, @x,

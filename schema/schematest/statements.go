@@ -23,7 +23,7 @@ import (
 
 // grows lists the tables that get rows for every event and keep them forever.
 var grows = []string{"receipts", "receipt_bodies", "redeliveries", "event_subjects", "transmissions", "runs", "effects",
-	"effect_attempts", "outbox",
+	"effect_attempts", "outbox", "outages", "outage_events",
 	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "workspaces", "tasks",
 	"finance_entries", "finance_corrections",
 	"objects", "operator_actions"}
