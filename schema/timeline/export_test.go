@@ -10,7 +10,7 @@ func ListStatement(f Filter) (sql string, args []any) {
 func Lists() map[string]string {
 	all := map[string]string{}
 	for way, found := range map[string]string{"": findAll, " open": findOpen, " reason": findReason, " kind": findKind,
-		" about": findAbout, " account": findAccount} {
+		" about": findAbout, " account": findAccount, " outage": findOutage} {
 		all["list"+way], all["sum"+way] = found+shown, found+summed
 	}
 	return all

@@ -3,6 +3,7 @@ package timeline
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -132,6 +133,29 @@ with found as (
             offset 0) each) either
      group by id` + newest
 
+// findOutage finds the events that outage $11 affected. They can also have to be of accounts $12, and about $13, as in
+// findAccount with objects $14 and in findAbout.
+var findOutage = `
+with found as (
+select each.id from unnest(array['live', 'test']) wanted (mode) cross join lateral (
+       select e.receipt_id as id from outage_events e
+        where e.outage = $11::bigint and e.mode = wanted.mode and e.receipt_id >= $5::uuid and e.receipt_id < $6::uuid
+          and exists (select from receipts r
+                       where r.id = e.receipt_id and ` + passing + `
+                         and ($12::text[] is null or ` + hasSubject("account", 12) + ` or ` + parkedObject + `any($14::text[]))
+                         and ($13::text[] is null or ` + hasSubject("object", 13) + ` or ` + hasSubject("customer", 13) + `
+                              or ` + hasSubject("number", 13) + ` or ` + parkedObject + `any($13)) offset 0)
+        order by e.receipt_id desc limit $8) each
+ where $10 = '' or wanted.mode = $10` + newest
+
+const parkedObject = `r.status in ('needs_review', 'dead') and r.object_id = `
+
+// hasSubject is true if receipt r has a subject with one of the names of a parameter in a column.
+func hasSubject(column string, parameter int) string {
+	return fmt.Sprintf(`exists (select from event_subjects s where s.receipt_id = r.id and s.%s = any($%d) and s.%s <> '')`,
+		column, parameter, column)
+}
+
 // List returns the receipts that match f, the newest first.
 func List(ctx context.Context, db schema.Querier, f Filter) ([]Receipt, error) {
 	found, args := f.found()
@@ -161,6 +185,8 @@ func (f Filter) found() (sql string, args []any) {
 	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)), before,
 		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until, f.Mode}
 	switch { // use the first case that applies: it reads the fewest rows
+	case f.Outage != 0:
+		return findOutage, append(args, f.Outage, f.Accounts, f.About, f.Objects)
 	case f.About != nil:
 		return findAbout, append(args, f.About, f.Accounts, f.Objects)
 	case f.Accounts != nil:

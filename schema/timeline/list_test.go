@@ -62,7 +62,12 @@ func fill(tb testing.TB, db *pgxpool.Pool, many int) {
 			}
 		}
 	}
-	if _, err := conn.Exec(tb.Context(), `analyze receipts, event_subjects`); err != nil {
+	// Outage 1 affects the receipts that are unusual, and outage 2 all others.
+	if _, err := conn.Exec(tb.Context(), `insert into outage_events (outage, receipt_id, mode)
+		select case when object_id in (select 'in_' || n from generate_series(1, 100) n) then 1 else 2 end, id, mode from receipts`); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := conn.Exec(tb.Context(), `analyze receipts, event_subjects, outage_events`); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -73,32 +78,42 @@ var lists = map[string]struct {
 	want   int
 }{
 
-	"everything":         {timeline.Filter{}, 50},
-	"processed":          {timeline.Filter{Status: "processed"}, 50},
-	"dead":               {timeline.Filter{Status: "dead"}, 20},
-	"received":           {timeline.Filter{Status: "received"}, 0},
-	"compensated":        {timeline.Filter{Status: "compensated"}, 20},
-	"ignored":            {timeline.Filter{Status: "ignored"}, 20},
-	"a reason":           {timeline.Filter{ReasonCode: "type_ignored"}, 20},
-	"no such reason":     {timeline.Filter{ReasonCode: "none"}, 0},
-	"a rare type":        {timeline.Filter{Type: "rare"}, 20},
-	"a common type":      {timeline.Filter{Type: "type7"}, 50},
-	"no such type":       {timeline.Filter{Type: "none"}, 0},
-	"an old source":      {timeline.Filter{Source: "old"}, 20},
-	"source and type":    {timeline.Filter{Source: "stripe", Type: "rare", Status: "processed"}, 20},
-	"an object":          {timeline.Filter{About: []string{"in_30"}}, 1},
-	"a customer":         {timeline.Filter{About: []string{"cus_3"}}, 10},
-	"an invoice number":  {timeline.Filter{About: []string{"NO-30"}}, 1},
-	"an account":         {timeline.Filter{Accounts: []string{"acct_3"}}, 5},
-	"a large account":    {timeline.Filter{Accounts: []string{"large"}}, 50},
-	"two accounts":       {timeline.Filter{Accounts: []string{"acct_3", "acct_4"}}, 10},
-	"parked of a large":  {timeline.Filter{Accounts: []string{"acct_8"}, Status: "dead", Objects: []string{"in_83"}}, 5},
-	"of its customer":    {timeline.Filter{Accounts: []string{"large"}, About: []string{"cus_3"}}, 5},
-	"of another account": {timeline.Filter{Accounts: []string{"acct_4"}, About: []string{"in_31", "cus_3"}}, 0},
-	"a page":             {timeline.Filter{Type: "type7", OlderThan: "00000000-0000-7000-8000-000000000fff"}, 50},
-	"a time":             {timeline.Filter{Since: time.Now().Add(-time.Hour), Type: "rare"}, 0},
-	"a window":           {timeline.Filter{Until: time.Now().Add(-100 * 24 * time.Hour), Type: "rare"}, 0},
-	"a reason of a type": {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
+	"everything":          {timeline.Filter{}, 50},
+	"processed":           {timeline.Filter{Status: "processed"}, 50},
+	"dead":                {timeline.Filter{Status: "dead"}, 20},
+	"received":            {timeline.Filter{Status: "received"}, 0},
+	"compensated":         {timeline.Filter{Status: "compensated"}, 20},
+	"ignored":             {timeline.Filter{Status: "ignored"}, 20},
+	"a reason":            {timeline.Filter{ReasonCode: "type_ignored"}, 20},
+	"no such reason":      {timeline.Filter{ReasonCode: "none"}, 0},
+	"a rare type":         {timeline.Filter{Type: "rare"}, 20},
+	"a common type":       {timeline.Filter{Type: "type7"}, 50},
+	"no such type":        {timeline.Filter{Type: "none"}, 0},
+	"an old source":       {timeline.Filter{Source: "old"}, 20},
+	"source and type":     {timeline.Filter{Source: "stripe", Type: "rare", Status: "processed"}, 20},
+	"an object":           {timeline.Filter{About: []string{"in_30"}}, 1},
+	"a customer":          {timeline.Filter{About: []string{"cus_3"}}, 10},
+	"an invoice number":   {timeline.Filter{About: []string{"NO-30"}}, 1},
+	"an account":          {timeline.Filter{Accounts: []string{"acct_3"}}, 5},
+	"a large account":     {timeline.Filter{Accounts: []string{"large"}}, 50},
+	"two accounts":        {timeline.Filter{Accounts: []string{"acct_3", "acct_4"}}, 10},
+	"parked of a large":   {timeline.Filter{Accounts: []string{"acct_8"}, Status: "dead", Objects: []string{"in_83"}}, 5},
+	"of its customer":     {timeline.Filter{Accounts: []string{"large"}, About: []string{"cus_3"}}, 5},
+	"of another account":  {timeline.Filter{Accounts: []string{"acct_4"}, About: []string{"in_31", "cus_3"}}, 0},
+	"an outage":           {timeline.Filter{Outage: 1}, 50},
+	"a long outage":       {timeline.Filter{Outage: 2}, 50},
+	"no such outage":      {timeline.Filter{Outage: 3}, 0},
+	"dead of an outage":   {timeline.Filter{Outage: 1, Status: "dead"}, 20},
+	"test of an outage":   {timeline.Filter{Outage: 1, Mode: "test"}, 0},
+	"account, outage":     {timeline.Filter{Outage: 1, Accounts: []string{"acct_3"}}, 5},
+	"customer, outage":    {timeline.Filter{Outage: 1, About: []string{"cus_3", "NO-77"}}, 11},
+	"both, outage":        {timeline.Filter{Outage: 1, About: []string{"cus_3"}, Accounts: []string{"acct_4"}}, 0},
+	"parked, outage":      {timeline.Filter{Outage: 1, Accounts: []string{"none"}, Objects: []string{"in_83", "in_3"}}, 1},
+	"a page of an outage": {timeline.Filter{Outage: 1, OlderThan: "00000000-0000-7000-8000-00000000000b"}, 10},
+	"a page":              {timeline.Filter{Type: "type7", OlderThan: "00000000-0000-7000-8000-000000000fff"}, 50},
+	"a time":              {timeline.Filter{Since: time.Now().Add(-time.Hour), Type: "rare"}, 0},
+	"a window":            {timeline.Filter{Until: time.Now().Add(-100 * 24 * time.Hour), Type: "rare"}, 0},
+	"a reason of a type":  {timeline.Filter{ReasonCode: "effect_failed", Type: "type1"}, 1},
 }
 
 // The matching rows are rare and older than nearly all other rows, and no list reads the rows in between.

@@ -73,6 +73,8 @@ type Filter struct {
 	// Accounts lists the adopting company's accounts. Events about any of them match. Objects lists their objects: a
 	// parked event without facts matches by the object in its envelope.
 	Accounts, Objects []string
+	// Outage is the ID of an outage. Events that it affected match. 0 means no filter.
+	Outage int64
 	// Since matches events that were received at this time or later. The zero time sets no bound.
 	Since time.Time
 	// Until matches events that were received before this time. The zero time sets no bound.

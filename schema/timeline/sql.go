@@ -100,6 +100,11 @@ select at, 'run-' || what, 'in Temporal' || case when who = '' then '' else ' by
   from interventions where receipt_id = $1::uuid
  order by at`
 
+const outagesSQL = `
+select o.sink, o.since, o.until
+  from outage_events e join outages o on o.id = e.outage
+ where e.receipt_id = $1::uuid order by o.since, o.id`
+
 // actionsSQL reads the actions of operators on the receipt. It also reads the admission of a delivery of the receipt,
 // which is stored under the source and the time of the rejected request. The "offset" makes Postgres start with the
 // deliveries of the receipt, which are few, and not with all admissions.

@@ -104,7 +104,7 @@ type Entry struct {
 	// What names the kind of step with a stable word: delivered, duplicate, ignored, replay, received; run-started,
 	// run-closed; run-cancelled, run-terminated and run-reset for actions in Temporal; effect-claimed, effect-done,
 	// effect-failed, effect-uncertain, effect-skipped; effect-already-{state} for an effect that another event had
-	// claimed; order-uncertain, event-queued, event-published, and operator-{action}.
+	// claimed; sink-down, order-uncertain, event-queued, event-published, and operator-{action}.
 	What string `json:"what"`
 	// Detail describes the step for a person. Key, RunID and Error are "" if they do not apply to the step.
 	Detail string `json:"detail"`
@@ -156,11 +156,39 @@ func show(ctx context.Context, tx pgx.Tx, id string) (*Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	outages, err := schema.List[outage](ctx, tx, "read the outages that delayed it", outagesSQL, id)
+	if err != nil {
+		return nil, err
+	}
 	e.Timeline = slices.Concat(steps, actions)
+	for _, o := range outages {
+		e.Timeline = append(e.Timeline, o.entry(e.Receipt.ReceivedAt))
+	}
 	e.addRows()
 	// The sort is stable, so that steps with equal times keep the order of cause and effect.
 	slices.SortStableFunc(e.Timeline, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return e, nil
+}
+
+// outage is a period in which a sink was down, and an effect of the event waited for it or failed.
+type outage struct {
+	Sink  string
+	Since time.Time
+	Until *time.Time
+}
+
+// entry returns the step of the timeline. Its time is the start of the outage, or of the event if it arrived later.
+func (o outage) entry(received time.Time) Entry {
+	detail := fmt.Sprintf("waited for %s, which has been down since %s", o.Sink, o.Since.UTC().Format(time.RFC3339))
+	if o.Until != nil {
+		detail = fmt.Sprintf("waited for %s, which was down from %s to %s", o.Sink, o.Since.UTC().Format(time.RFC3339),
+			o.Until.UTC().Format(time.RFC3339))
+	}
+	at := o.Since
+	if at.Before(received) {
+		at = received
+	}
+	return Entry{At: at, What: "sink-down", Detail: detail}
 }
 
 // addRows adds entries for the deliveries, the receipt, the runs and the open claims. It puts them before the other

@@ -104,6 +104,30 @@ func TestShow_OneEvent_WholeStoryInOrder(t *testing.T) {
 	}
 }
 
+// The timeline contains the outages that delayed the event, from its arrival.
+func TestShow_Outages(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `insert into outages (sink, since, until, reason) values
+		('finance', '2026-01-01T09:48:00Z', '2026-01-01T11:20:00Z', 'x'), ('finance', '2026-01-01T12:00:00Z', null, 'x'), ('email', '2026-01-01T09:00:00Z', null, 'x')`)
+	exec(t, db, `insert into outage_events (outage, receipt_id, mode) values (1, $1, 'live'), (2, $1, 'live'), (3, $2, 'live')`, first, second)
+	event, err := timeline.Show(t.Context(), db, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range event.Timeline {
+		if e.What == "sink-down" {
+			got = append(got, e.At.UTC().Format(time.TimeOnly)+" "+e.Detail)
+		}
+	}
+	want := []string{"10:00:00 waited for finance, which was down from 2026-01-01T09:48:00Z to 2026-01-01T11:20:00Z",
+		"12:00:00 waited for finance, which has been down since 2026-01-01T12:00:00Z"}
+	if !slices.Equal(got, want) {
+		t.Errorf("timeline = %q\nwant       %q", got, want)
+	}
+}
+
 // The event and its admitted request are linked by source and time. The receipt first belonged to another source,
 // which did not want the event.
 func TestShow_TakenOver_SaysWhoseBytesCount(t *testing.T) {

@@ -231,6 +231,9 @@ var world = []string{
 		values ('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Invoice":{"Paid":49900,"Due":50000,"Currency":"usd"}}')`,
 	`insert into tasks (mode, kind, object, account, title, state, effect_key, due_by) select 'live', 'dispute', 'dp/' || n, 'acme', 'see to it', 'open', 'k' || n, case when n < 3 then now() + n * interval '1 day' end from generate_series(1, 5) n`,
 	`insert into jobs (id, action, filter, who, why, rate, state, items, created_at) select 'job-' || n, 'retry', '{"status":"dead"}', 'ada', 'x', 1, 'paused', 1, '2026-11-01' from generate_series(1, 3) n`,
+	`insert into breakers (sink, open, since, reason, probe_at) values ('finance', false, now(), '', now())`,
+	`insert into outages (sink, since, until, reason) select 'finance', now() - n * interval '1 day', now() - n * interval '23 hours', 'f.test answered 503' from generate_series(1, 3) n`,
+	`insert into outage_events (outage, receipt_id, mode) values (1, '00000000-0000-0000-0000-000000000001', 'live')`,
 	`insert into job_items (job, target, name) values ('job-1', '00000000-0000-0000-0000-000000000001', 'evt_1')`,
 }
 
@@ -254,6 +257,8 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/rules", "", "", `"items":[]`}, {"/sources", "", "unused_for=1h", `"label":"first"`}, {"/events", "", "since=2020-01-01", `"items":[`},
 		{"/approvals", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
+		{"/outages", "", "sink=finance", `"events":1,"accounts":1,"money":{"usd":49900}`}, {"/outages", "", "mode=test", `"events":0`}, {"/events", "", "outage=1", `"event_id":"evt_1"`},
+		{"/events", "", "outage=2", `"items":[]`},
 		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},
 	} {
 		if got := s.get(c.path, c.id, c.query); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), c.says) {
@@ -280,7 +285,7 @@ func TestRead_Pages(t *testing.T) {
 	s.exec(world...)
 	s.exec(`insert into operator_actions (request_id, actor, action, target, reason, prev_hash, hash)
 		select 'r' || n, 'ada', 'x', 'y', 'z', n::text::bytea, n::text::bytea from generate_series(1, 5) n`)
-	for path, all := range map[string]int{"/events": 3, "/accounts": 3, "/effects": 3, "/tasks": 5, "/jobs": 3, "/audit": 5} {
+	for path, all := range map[string]int{"/events": 3, "/accounts": 3, "/effects": 3, "/tasks": 5, "/jobs": 3, "/audit": 5, "/outages": 3} {
 		for limit := 1; limit <= all; limit++ {
 			seen, cursor := map[string]bool{}, ""
 			for pages := 0; ; pages++ {

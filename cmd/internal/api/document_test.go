@@ -144,6 +144,7 @@ const startJob = `    post:
                 type: {type: string, description: only events of this type}
                 account: {type: string, description: only events of this account}
                 object: {type: string, description: only events about this object of the provider}
+                outage: {type: string, description: only events that waited in the outage with this number}
                 effect: {type: string, description: "the kind of the effect, for verbs that take one"}
                 reference: {type: string, description: "the reference of an effect that was done by hand"}
                 rate: {type: string, description: "the maximum number of events per second (default 5)"}

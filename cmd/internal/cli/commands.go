@@ -37,6 +37,7 @@ func Commands(a *command.App) []*cobra.Command {
 		of("audit", "The audit trail", auditVerify(a)),
 		sources(a),
 		sinks(a),
+		of("outages", "The outages of sinks, and the affected events and money"),
 		of("effects", "The start of effects, and the effects withheld before it", effectsShow(a)),
 		reconcile(a),
 		of("tokens", "The API tokens of programs"),

@@ -36,8 +36,8 @@ func tellOfMore(a *command.App, left int) {
 
 // manyWords lists the names of the flags that select the events or tasks of a bulk decision. The job stores their
 // values.
-var manyWords = []string{"status", "reason-code", "source", "type", "object", "account", "since", "until", "kind",
-	"mode", "about"}
+var manyWords = []string{"status", "reason-code", "source", "type", "object", "account", "outage", "since", "until",
+	"kind", "mode", "about"}
 
 // many is one call of a verb for all events or tasks that match a filter.
 type many struct {
@@ -49,7 +49,8 @@ type many struct {
 // eventFilter adds the filters of the list of events, with the usage of the status.
 func eventFilter(cmd *cobra.Command, f *event.Filter, status string) {
 	values := map[string]*string{"status": &f.Status, "reason_code": &f.ReasonCode, "mode": &f.Mode,
-		"source": &f.Source, "type": &f.Type, "object": &f.Object, "account": &f.Account}
+		"source": &f.Source, "type": &f.Type, "object": &f.Object, "account": &f.Account,
+		"outage": &f.Outage}
 	times := map[string]*time.Time{"since": &f.Since, "until": &f.Until}
 	for _, filter := range resource.Named("events").About().Filters {
 		if at := times[filter.Name]; at != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fold"
+	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/job"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/token"
@@ -154,6 +156,17 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 		page.More, page.Decides = newTable(tables.Took(sinks)), "Pause and resume"
 		for _, s := range sinks {
 			page.Choices = append(page.Choices, placeButton(s.State == "paused", decide.Sink, s.Name))
+		}
+	},
+	// The number of events links to their list.
+	"outages": func(_ *visit, items any, page *listPage) {
+		for i, o := range items.([]breaker.Outage) {
+			for j := range page.Rows.Rows[i] {
+				if cell := &page.Rows.Rows[i][j]; cell.Head == "EVENTS" {
+					q := url.Values{"outage": {strconv.FormatInt(o.ID, 10)}, "mode": {o.Mode}}
+					cell.Href = "/events?" + q.Encode()
+				}
+			}
 		}
 	},
 	"sources": func(_ *visit, items any, page *listPage) {

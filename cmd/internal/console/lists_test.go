@@ -147,3 +147,46 @@ func TestScheduled_ListedWithObstacles(t *testing.T) {
 		}
 	}
 }
+
+// Support sees whom an outage affected, and opens its events.
+func TestOutages_ListedWithEventsAndMoney(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status)
+		select ('01890000-0000-7000-8000-00000000000' || n)::uuid, 'stripe', 'stripe', mode, 'evt_' || n, 'id', 'invoice.paid', now(), '', 'processed'
+		  from (values (1, 'live'), (2, 'live'), (3, 'test'), (4, 'live')) r (n, mode)`)
+	s.exec(`insert into event_subjects (receipt_id, object, main, account, amount, currency)
+		select ('01890000-0000-7000-8000-00000000000' || n)::uuid, 'in_' || n, true, 'acct-' || n, 4900, case n when 2 then 'eur' else 'usd' end from generate_series(1, 4) n`)
+	s.exec(`insert into breakers (sink, open, since, reason, probe_at) values ('finance', true, now(), 'f.test answered 503', now())`)
+	s.exec(`insert into outages (sink, since, until, reason, answer) values
+		('finance', '2026-10-01 10:48Z', '2026-10-01 11:20Z', 'f.test answered 503', 'closed for the night'), ('finance', now() - interval '1 minute', null, 'f.test answered 401', '')`)
+	s.exec(`insert into outage_events (outage, receipt_id, mode)
+		select 1, id, mode from receipts where event_id <> 'evt_4'`)
+	b := s.as("vera", role.Viewer)
+	page := b.get("/outages").text
+	for _, wanted := range []string{"Finance answered 503 Service Unavailable (closed for the night)", "49.00 EUR &#43; 49.00 USD", "32 min", `href="/events?mode=live&amp;outage=1"`,
+		"Still down", `<a href="/outages"`} {
+		if !strings.Contains(page, wanted) {
+			t.Errorf("the page lacks %q", wanted)
+		}
+	}
+	if strings.Contains(page, "98.00") {
+		t.Error("the page adds up test money")
+	}
+	if events := b.get("/events?mode=live&outage=1").text; !strings.Contains(events, "evt_1") || !strings.Contains(events, "evt_2") || strings.Contains(events, "evt_3") || strings.Contains(events, "evt_4") {
+		t.Error("the list of the outage's events has other events than evt_1 and evt_2")
+	}
+	file := b.get("/outages?until=2026-10-02&format=csv").text
+	if want := "outage,sink,from (UTC),to (UTC),duration,cause,events,accounts,money\n" +
+		"1,Finance,2026-10-01 10:48:00,2026-10-01 11:20:00,32 min,Finance answered 503 Service Unavailable (closed for the night),2,2,49.00 EUR + 49.00 USD\n"; file != want {
+		t.Errorf("the file is\n%s\nwant\n%s", file, want)
+	}
+	for _, path := range []string{"/outages?cursor=x", "/outages?cursor=2026-10-01T00:00:00Z/x", "/outages?mode=both", "/events?outage=x", "/events?outage=0"} {
+		if r := b.get(path); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+	if story := b.get("/events/evt_1").text; !strings.Contains(story, "waited for finance, which was down from") || !strings.Contains(story, `datetime="2026-10-01T11:20:00Z"`) {
+		t.Error("the page of an event does not contain the outage that delayed it")
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -116,7 +117,7 @@ func (s *sized) pages() (all []string) {
 		q(events, "cursor="+s.middle, "reason_code=effect_failed", "reason_code=type_ignored", "reason_code=unknown", "reason_code=type_ignored&status=processed",
 			"source=stripe", "source=unknown", "type=invoice.paid", "type=unknown", "source=stripe&type=charge.updated&status=ignored",
 			"source=stripe&status=compensated", "type=invoice.paid&reason_code=effect_failed", "account=acct-5", "account=acct-0", "account=acct-0&status=dead",
-			"object=in_18", "object=cus_0", "account=acct-5&object=cus_5", "type=invoice.paid&cursor="+s.middle, "since=2d&until=1d")
+			"object=in_18", "object=cus_0", "outage=1000", "outage=1", "outage=1000&account=acct-5", "outage=1000&status=dead", "account=acct-5&object=cus_5", "type=invoice.paid&cursor="+s.middle, "since=2d&until=1d")
 		q(surface+"/accounts", "mode=live", "mode=test", "access=active", "access=suspended", "access=none", "plan=pro", "plan=unknown", "status=past_due", "status=unknown",
 			"access=suspended&plan=pro", "status=past_due&plan=pro", "cursor=live/acct-5")
 		q(surface+"/tasks", "mode=live", "mode=test", "kind=dispute", "kind=unknown", "account=acct-400", "account=unknown", "about=price_1", "cursor=live/dispute/dp_400")
@@ -136,6 +137,7 @@ func (s *sized) pages() (all []string) {
 		q(surface+"/effects", "state=failed", "state=uncertain", "prefix=receipt-email:", "prefix=finance-export:&state=failed", "prefix=unknown:", "cursor=finance-export:stripe:live:in_18")
 		q(surface+"/rejections", "source=stripe")
 		q(surface + "/sinks")
+		q(surface+"/outages", "mode=test", "sink=finance", "sink=unknown", "since=1d", "since=30d&until=23d", "until=2020-01-01", "cursor="+url.QueryEscape("2026-09-01T12:00:00Z/500"))
 		q(surface+"/sources", "unused_for=1h")
 		q(surface + "/rules")
 		q(surface + "/tokens")

@@ -26,7 +26,7 @@ import (
 
 // All contains every list, in the order of the console.
 var All = []List{events, accounts, emails, scheduled, entries, entrySums, unassigned, tasks, approvals,
-	jobs, effects, rejected, sinks, sources, rules, trail, tokens}
+	jobs, effects, rejected, sinks, outages, sources, rules, trail, tokens}
 
 func mode(items string) Filter {
 	return Filter{Name: "mode", Usage: "only live " + items + ", or only test " + items,
@@ -54,6 +54,7 @@ var events = &list[timeline.Receipt]{
 			{Name: "type", Usage: "only events of this type"},
 			{Name: "object", Usage: "only events about this object of the provider: an invoice (also by number), a subscription, a customer, ..."},
 			{Name: "account", Usage: "only events of this account"},
+			{Name: "outage", Usage: "only events that waited in the outage with this `number`; see pawl outages list"},
 			{Name: "since", Usage: "only events received since this `time`: " + TimeUsage, Kind: Time},
 			{Name: "until", Usage: "only events received before this `time`", Kind: Time},
 		},

@@ -112,6 +112,16 @@ insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data,
 select receipt_id, 'live', 'acct-' || a, 'access.changed', receipt_id, 'apply-facts:stripe:live:' || event_id, jsonb_build_object('version', n, 'state', 'active', 'plan', 'pro',
        'quantity', 3, 'features', '[]'::jsonb, 'source_event', event_id), received_at, received_at from made where k = 3 and n % 50 = 3
 
+insert into breakers (sink, open, since, reason, probe_at)
+select sink, false, now(), '', now() from unnest(array['finance', 'workspaces', 'email']) sink
+
+insert into outages (sink, since, until, reason)
+select (array['finance', 'workspaces', 'email'])[1 + n % 3], at, at + interval '10 minutes', 'finance answered 503'
+  from generate_series(1, $1 / 50) n cross join lateral (select now() - interval '1 hour' * n as at) t order by n desc
+
+insert into outage_events (outage, receipt_id, mode)
+select $1 / 50 - n % ($1 / 1000), receipt_id, 'live' from made where k >= 3 and n % 50 = 7 order by n
+
 insert into tasks (mode, kind, object, account, state, title, effect_key, due_by, created_at)
 select 'live', kind, object || a, 'acct-' || a, case when a % 400 = 0 then 'open' else 'done' end, 'See to it', 'apply-facts:stripe:live:evt_' || lpad(to_hex(a * 10 + 3), 24, '0'),
        case when kind = 'dispute' then now() + a % 9 * interval '1 day' end, now() - a % 100 * interval '1 day'

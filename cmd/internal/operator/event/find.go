@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
@@ -16,19 +17,20 @@ import (
 type Filter struct {
 	timeline.Filter
 	// Object is the ID of a provider's object, an invoice number, or another name that [account.Quoted] accepts.
-	// Account is an account ID as in [accounts.Show]. Empty means no filter.
-	Object, Account string
+	// Account is an account ID as in [accounts.Show]. Outage is the ID of an outage. Empty means no filter.
+	Object, Account, Outage string
 }
 
 // Criteria lists the names of the filters that [EventsOf] accepts. The command-line flags have the same names, with
 // hyphens.
-var Criteria = []string{"status", "reason_code", "mode", "source", "type", "account", "object"}
+var Criteria = []string{"status", "reason_code", "mode", "source", "type", "account", "object", "outage"}
 
 // FilterOf returns the filter for criteria by name.
 func FilterOf(criteria map[string]string) Filter {
-	return Filter{Object: criteria["object"], Account: criteria["account"], Filter: timeline.Filter{
-		Status: criteria["status"], ReasonCode: criteria["reason_code"], Source: criteria["source"],
-		Type: criteria["type"], Mode: criteria["mode"]}}
+	return Filter{Object: criteria["object"], Account: criteria["account"], Outage: criteria["outage"],
+		Filter: timeline.Filter{
+			Status: criteria["status"], ReasonCode: criteria["reason_code"], Source: criteria["source"],
+			Type: criteria["type"], Mode: criteria["mode"]}}
 }
 
 // List returns the receipts that match f, newest first. It returns an error if the account is unknown.
@@ -39,9 +41,14 @@ func List(ctx context.Context, db timeline.DB, f Filter) ([]timeline.Receipt, er
 	return timeline.List(ctx, db, f.Filter)
 }
 
-// resolve sets f.About to the names of f.Object, and f.Accounts to the accounts that f.Account names, with their
-// objects.
+// resolve parses f.Outage. It sets f.About to the names of f.Object, and f.Accounts to the accounts that f.Account
+// names, with their objects.
 func (f *Filter) resolve(ctx context.Context, db timeline.DB) (err error) {
+	if f.Outage != "" {
+		if f.Filter.Outage, err = strconv.ParseInt(f.Outage, 10, 64); err != nil || f.Filter.Outage < 1 {
+			return decide.Invalidf("outage: %.40q is not an outage: write its number from pawl outages list", f.Outage)
+		}
+	}
 	if f.Object != "" {
 		if f.About, err = objectsOf(ctx, db, f.Object); err != nil {
 			return err

@@ -28,7 +28,8 @@ var words = map[string]string{
 	// E-mails.
 	"sent": "Sent", "waiting": "Waiting", "unclear": "Unclear", "taken_back": "Taken back",
 	// Sinks, sources, jobs and their items.
-	"up": "Working", "down": "Down", "paused": "Paused", "running": "Running", "finished": "Finished",
+	"up": "Working", "down": "Down", "still down": "Still down",
+	"paused": "Paused", "running": "Running", "finished": "Finished",
 	"cancelled": "Cancelled", "refused": "Refused", "open": "Open", "both": "Live and test",
 	// Access.
 	"active": "Active", "suspended": "No access", "none": "No access", "on hold": "On hold",
@@ -87,6 +88,7 @@ var entries = map[string]string{
 	"effect-failed": "Step failed", "effect-uncertain": "Step unclear", "effect-skipped": "Step skipped",
 	"effect-already-done": "Done before", "order-uncertain": "Order unclear", "event-queued": "Message prepared",
 	"event-published": "Message sent",
+	"sink-down":       "Connected system down",
 }
 
 // Condition returns the label of a kind of condition. known is false for a kind without a label.
