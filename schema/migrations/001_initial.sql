@@ -648,7 +648,8 @@ create index invoices_not_ours on invoices (mode, (coalesce(state ->> 'Named', c
 create index invoices_account on invoices (account, mode, occurred_at);
 create index invoices_subscription on invoices (subscription, mode, period_start) where subscription <> '';
 create index invoices_open on invoices (subscription, mode, period_start) where subscription <> '' and status = 'open';
-create index invoices_number on invoices ((state ->> 'Number')) where state ->> 'Number' <> '';
+create index invoices_number on invoices (upper(state ->> 'Number')) where state ->> 'Number' <> '';
+create index invoices_amount on invoices (amount, occurred_at);
 create index invoices_customer on invoices (customer, mode, occurred_at) where customer <> '';
 
 -- Payments, refunds, disputes, early fraud warnings, credit notes and checkout sessions. A payment is a payment

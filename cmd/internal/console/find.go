@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
+	accounts "github.com/pawlhq/pawl/schema/billing/account"
+	"github.com/pawlhq/pawl/schema/timeline"
 )
 
 // findPage is the page of a search with several results or without a result. If there is a single result, the browser
@@ -22,11 +25,29 @@ type findPage struct {
 	Account, AccountHref string
 }
 
-// find searches for any ID that a customer can name, and redirects to the event, account, job or task.
+// findAmount returns the events about the newest invoices with an amount, or nil.
+func (s *Server) findAmount(v *visit, q string) (*shownTable, error) {
+	invoices, err := accounts.OfAmount(v.ctx(), s.Operator.DB, q)
+	if err != nil || len(invoices) == 0 {
+		return nil, err
+	}
+	about, err := event.List(v.ctx(), s.Operator.DB, event.Filter{Filter: timeline.Filter{About: invoices}})
+	if err != nil || len(about) == 0 {
+		return nil, err
+	}
+	t := newReceipts(about)
+	return &t, nil
+}
+
+// find searches for anything that a customer can name, and redirects to the event, account, job or task. A day leads to
+// its events.
 func (s *Server) find(v *visit) error {
 	q := strings.TrimSpace(v.QueryParam("q"))
 	if q == "" {
 		return s.render(v, http.StatusOK, "find", "Find", findPage{})
+	}
+	if day, err := time.Parse(time.DateOnly, q); err == nil {
+		return v.Redirect(http.StatusSeeOther, "/events?since="+q+"&until="+day.AddDate(0, 0, 1).Format(time.DateOnly))
 	}
 	evidence, err := event.Examine(v.ctx(), s.Operator, q)
 	fault, is := errors.AsType[*decide.Fault](err)
@@ -50,6 +71,12 @@ func (s *Server) find(v *visit) error {
 	if len(about) > 0 {
 		t := newReceipts(about)
 		page.Events = &t
+		return s.render(v, http.StatusOK, "find", "Find "+q, page)
+	}
+	if page.Events, err = s.findAmount(v, q); err != nil {
+		return err
+	}
+	if page.Events != nil {
 		return s.render(v, http.StatusOK, "find", "Find "+q, page)
 	}
 	if _, err := job.Show(v.ctx(), s.Operator, q, "", 1); err == nil {

@@ -215,26 +215,29 @@ type Workspace struct {
 type Name struct{ Mode, ID string }
 
 // Find returns the accounts with the given ID. It also accepts the provider's ID of a customer, subscription, invoice,
-// payment or charge, an invoice number, and an e-mail address. mode is "live", "test", or empty for both.
+// payment or charge, an invoice number, and an e-mail address. If nothing has exactly this name,
+// upper and lower case do not matter. mode is "live", "test", or empty for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := modesOf(mode)
-	ids := []string{id}
-	if emailHash(id) != nil {
-		meant, err := Quoted(ctx, db, id)
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, meant...)
+	find := func(sql, id string) ([]Name, error) {
+		return schema.Rows(ctx, db, "read account "+id, pgx.RowToStructByPos[Name], sql, id, modes)
 	}
-	var names []Name
-	for _, of := range ids {
-		found, err := schema.Rows(ctx, db, "read account "+id, pgx.RowToStructByPos[Name], findSQL, of, modes)
+	names, err := find(findSQL, id)
+	if err != nil || len(names) > 0 || id == "" {
+		return names, err
+	}
+	if emailHash(id) == nil {
+		return find(alikeSQL, id)
+	}
+	meant, err := Quoted(ctx, db, id)
+	for _, of := range meant {
+		found, err := find(findSQL, of)
 		if err != nil {
 			return nil, err
 		}
 		names = append(names, slices.DeleteFunc(found, func(n Name) bool { return slices.Contains(names, n) })...)
 	}
-	return names, nil
+	return names, err
 }
 
 // modesOf returns the modes to search. An empty mode means both.
@@ -245,8 +248,8 @@ func modesOf(mode string) []string {
 	return []string{"live", "test"}
 }
 
-// Quoted returns the provider's IDs for a name that events do not have: the payment of a charge, or the customers with
-// an e-mail address.
+// Quoted returns the names in events for a name that a customer quotes: the payment of a charge, the customers with an
+// e-mail address, or the invoice number in the provider's case.
 func Quoted(ctx context.Context, db DB, words string) ([]string, error) {
 	return schema.Rows(ctx, db, "read what "+words+" means", pgx.RowTo[string], quotedSQL, words, emailHash(words))
 }

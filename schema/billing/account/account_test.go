@@ -111,10 +111,30 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 		{"ch_1", "test", nil},
 		{" Ada@Example.com", "", []account.Name{live}},
 		{"eve@example.com", "", nil},
+		{"pawl-1", "", []account.Name{live}},
+		{"ACME", "test", []account.Name{test}},
 	} {
 		got, err := account.Find(t.Context(), db, tt.id, tt.mode)
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("Find(%q, %q) = %v, %v; want %v", tt.id, tt.mode, got, err, tt.want)
+		}
+	}
+}
+
+func TestOfAmount_AsPeopleWriteIt(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	exec(t, db, `update invoices set amount = 104990 where id = 'in_b'`)
+	exec(t, db, `update invoices set amount = 1049, currency = 'jpy' where id = 'in_c'`)
+	exec(t, db, `update invoices set amount = 49000, currency = 'kwd' where id = 'in_d'`)
+	for words, want := range map[string][]string{
+		"1049.90": {"in_b"}, "1,049.90": {"in_b"}, "$1,049.90": {"in_b"}, "1049.9 usd": {"in_b"}, "USD 1049.90": {"in_b"}, "1049.90 EUR": nil,
+		"1049": {"in_c"}, "¥1049": {"in_c"}, "1049.00": {"in_c"}, "1049.01": nil, "49": {"in_d"}, "49.000 KWD": {"in_d"},
+		"104990": nil, "in_b": nil, "": nil, "10,49.90": nil, "9223372036854775807": nil, "-49": nil,
+	} {
+		got, err := account.OfAmount(t.Context(), db, words)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("OfAmount(%q) = %v, %v; want %v", words, got, err, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ union select mode, account from subscriptions where id = $1 and account <> '' an
 union select mode, account from subscriptions where customer = $1 and customer <> '' and account <> '' and mode = any($2)
 union select mode, account from invoices where id = $1 and account <> '' and mode = any($2)
 union select mode, account from invoices where customer = $1 and customer <> '' and account <> '' and mode = any($2)
-union select mode, account from invoices where state ->> 'Number' = $1 and state ->> 'Number' <> '' and account <> '' and mode = any($2)
+union select mode, account from invoices where upper(state ->> 'Number') = upper($1) and state ->> 'Number' <> '' and account <> '' and mode = any($2)
 union select mode, account from objects where id = $1 and account <> '' and mode = any($2)
 union select mode, account from objects where ` + ofCharge + ` and account <> '' and mode = any($2)
 order by 1, 2`
@@ -25,7 +25,16 @@ const ofCharge = `kind = 'payment' and state ->> 'Charge' = $1 and state ->> 'Ch
 const quotedSQL = `
 select id from objects where ` + ofCharge + `
 union select customer from addresses where email_hash = $2
+union select state ->> 'Number' from invoices where upper(state ->> 'Number') = upper($1) and state ->> 'Number' <> ''
 order by 1`
+
+const alikeSQL = `select mode, id from accounts where lower(id) = lower($1) and mode || '' = any($2) order by 1, 2`
+
+// amountSQL reads the newest invoices with one of the amounts.
+const amountSQL = `
+select i.id, i.amount, i.currency from unnest($1::bigint[]) a cross join lateral (
+    select id, amount, currency, occurred_at from invoices where amount = a order by occurred_at desc limit $2) i
+ order by i.occurred_at desc, i.id`
 
 const accountSQL = `
 select customer, provider, target_version, target_state, target_plan, target_quantity, target_features, held

@@ -1,0 +1,46 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/cmd/internal/role"
+)
+
+// The search accepts amounts, days and invoice numbers as customers write them.
+func TestFind_WordsOfCustomers(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.exec(`insert into receipts (id, source, provider, mode, event_id, identity, type, received_at, body_hash, status) values
+		('01890000-0000-7000-8000-000000000011', 'stripe', 'stripe', 'live', 'evt_1', 'id', 'invoice.paid', now(), '\x01', 'processed'),
+		('01890000-0000-7000-8000-000000000012', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', now(), '\x02', 'processed')`)
+	s.exec(`insert into event_subjects (receipt_id, object, main, account, customer, number, amount, currency) values
+		('01890000-0000-7000-8000-000000000011', 'in_1', true, 'Acme', 'cus_1', 'A-1', 104990, 'usd'),
+		('01890000-0000-7000-8000-000000000012', 'in_2', true, 'Acme', 'cus_1', 'A-2', 104990, 'usd')`)
+	s.exec(`insert into accounts (mode, id, provider, customer) values ('live', 'Acme', 'stripe', 'cus_1')`)
+	s.exec(`insert into invoices (mode, id, account, customer, status, amount, currency, period_start, occurred_at, state) values
+		('live', 'in_1', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-1"}'), ('live', 'in_2', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-2"}')`)
+	b := s.as("vera", role.Viewer)
+	for q, want := range map[string]string{
+		"acme": "/accounts/live/Acme", "a-1": "/events/01890000-0000-7000-8000-000000000011", "2026-10-31": "/events?since=2026-10-31&until=2026-11-01",
+	} {
+		if r := b.get("/find?q=" + q); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != want {
+			t.Errorf("%s: %d to %s, want %s", q, r.StatusCode, r.Header.Get("Location"), want)
+		}
+	}
+	for q, want := range map[string][]string{
+		"1,049.90 USD": {"evt_1", "evt_2"}, "$1049.90": {"evt_1", "evt_2"},
+	} {
+		r := b.get("/find?q=" + url.QueryEscape(q))
+		for _, words := range want {
+			if r.StatusCode != http.StatusOK || !strings.Contains(r.text, words) {
+				t.Errorf("%s: %d, want %s in\n%s", q, r.StatusCode, words, r.text)
+			}
+		}
+	}
+	if r := b.get("/find?q=1,049.91"); r.StatusCode != http.StatusNotFound {
+		t.Errorf("another amount: %d", r.StatusCode)
+	}
+}
