@@ -167,6 +167,16 @@ func (g *Gate) set(o *outage) {
 	g.health.out = o
 }
 
+// recovered records that another process has closed the breaker. The failures before that belong to the outage that has
+// ended.
+func (g *Gate) recovered() {
+	g.health.mu.Lock()
+	defer g.health.mu.Unlock()
+	if g.health.out != nil {
+		g.health.out, g.health.failures, g.health.keys, g.health.events = nil, breaker.Failures{}, nil, nil
+	}
+}
+
 // answered resets the failure count after a response and reports whether the breaker is open.
 func (g *Gate) answered() (out bool) {
 	g.health.mu.Lock()
@@ -284,11 +294,15 @@ func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left tim
 func affected(c Call) breaker.Affected { return breaker.Affected{ReceiptID: c.ReceiptID, Mode: c.Mode} }
 
 // affects records that the outage of the sink affects the events. It is called only while the sink is down. It ignores
-// errors, because an effect that waits repeats it with each poll.
+// errors, because an effect that waits repeats it with each poll. It takes at most a second, because the lease of an
+// effect that has failed ends soon.
 func (r *Runner) affects(ctx context.Context, g *Gate, events ...breaker.Affected) {
-	if r.Breakers != nil {
-		_ = r.Breakers.Affects(ctx, g.sink, events...)
+	if r.Breakers == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = r.Breakers.Affects(ctx, g.sink, events...)
 }
 
 // judge updates the circuit breaker after an attempt. If the update cannot be stored, the next attempt repeats it.
@@ -387,7 +401,7 @@ func (r *Runner) Read(ctx context.Context, gates []*Gate, waiting func(context.C
 		r.resume(ctx, g, spans)
 		b, out := open[g.sink]
 		if !out {
-			g.set(nil)
+			g.recovered()
 			continue
 		}
 		g.set(&outage{since: b.Since, Failures: b.Failures, probes: b.Probes, probeAt: time.Now().Add(b.ProbeIn),

@@ -329,6 +329,24 @@ func TestOutage_AffectedEvents(t *testing.T) {
 	}
 }
 
+// The failures of an outage that another worker has ended do not count for the next one.
+func TestOutage_EndedByOtherWorker_CountsAnew(t *testing.T) {
+	b := setup(t)
+	w, other := b.worker(), b.worker()
+	for i := range effect.DefaultBreaking.Failures {
+		_, _ = w.tries(of("evt_1", fmt.Sprint("first-", i)), fail(down(503)))
+	}
+	b.exec(`update breakers set probe_at = now()`)
+	other.reads()
+	result, err := other.tries(of("evt_2", "answered"), succeed)
+	other.want(result, err, effect.Done)
+	w.reads()
+	_, _ = w.tries(of("evt_3", "again"), fail(down(503)))
+	if got := w.one(`select concat_ws(' ', open, (select count(*) from outages)) from breakers`); got != "f 1" {
+		t.Errorf("after one failure: %s, want a closed breaker and one outage", got)
+	}
+}
+
 // An effect that waits for a paused sink is not part of an outage.
 func TestOutage_Pause_NoOutage(t *testing.T) {
 	w := setup(t).worker()

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/schema"
@@ -89,7 +90,9 @@ func (s *Store) All(ctx context.Context) ([]Breaker, error) {
 }
 
 // openSQL does not change a breaker that is open already, because two workers may report the same failure. The first
-// report also begins an outage. Outages are stored permanently, so openSQL erases e-mail addresses in the sink's text.
+// report also begins an outage, or continues the outage that ended less than a minute ago for the same reason: a sink
+// that answers some probes would otherwise have thousands of outages per day. Outages are stored permanently, so openSQL
+// erases e-mail addresses in the sink's text.
 const openSQL = `
 with opened as (
     insert into breakers as b (sink, open, since, reason, said, about, events, probe_at)
@@ -99,11 +102,17 @@ with opened as (
            events = excluded.events, probes = 0, probe_at = excluded.probe_at
      where not b.open
     returning sink, since, reason, said
+), continued as (
+    update outages o set until = null from opened
+     where o.id = (select id from outages where sink = $1 order by since desc, id desc limit 1)
+       and o.until > opened.since - interval '1 minute' and o.reason = opened.reason
+    returning o.id
 )
 insert into outages (sink, since, reason, answer)
-select sink, since, reason, regexp_replace(said, '\S+@\S+', '(erased)', 'g') from opened`
+select sink, since, reason, regexp_replace(said, '\S+@\S+', '(erased)', 'g') from opened where not exists (select from continued)`
 
-// Open opens a sink's breaker, begins an outage, and schedules the first probe. It does not change an open breaker.
+// Open opens a sink's breaker, begins or continues an outage, and schedules the first probe. It does not change an open
+// breaker.
 func (s *Store) Open(ctx context.Context, sink string, f Failures, probeIn time.Duration) error {
 	return schema.Exec(ctx, s.pool, "open the breaker of "+sink, openSQL, sink, f.Reason, f.Said, list(f.About),
 		list(f.Events), probeIn.Seconds())
@@ -129,17 +138,23 @@ func (s *Store) Failed(ctx context.Context, sink string, f Failures, probeIn tim
 }
 
 const closeSQL = `
-with closed as (
-    update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
-     where sink = $1 and open returning since
-), ended as (
-    update outages o set until = closed.since from closed
-     where o.id = (select id from outages where sink = $1 order by since desc, id desc limit 1) and o.until is null
-)
-select exists (select from closed)`
+update breakers set open = false, since = now(), reason = '', said = '', about = '{}', events = '{}', probes = 0
+ where sink = $1 and open`
+
+const endSQL = `
+update outages set until = greatest(since, now()) where sink = $1 and until is null`
 
 // Close closes a sink's breaker and ends the outage. If several callers close the breaker concurrently, it returns true
 // to only one of them.
-func (s *Store) Close(ctx context.Context, sink string) (bool, error) {
-	return schema.One[bool](ctx, s.pool, "close the breaker of "+sink, closeSQL, sink)
+//
+// The outage is ended in a second statement, which begins when this caller has locked the breaker: a single statement
+// would not see an outage that began while it waited for the lock, and this outage would never end.
+func (s *Store) Close(ctx context.Context, sink string) (closed bool, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		if closed, err = schema.Changes(ctx, tx, "close the breaker of "+sink, closeSQL, sink); err != nil || !closed {
+			return err
+		}
+		return schema.Exec(ctx, tx, "end the outage of "+sink, endSQL, sink)
+	})
+	return closed && err == nil, err
 }

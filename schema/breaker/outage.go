@@ -66,7 +66,7 @@ type OutageFilter struct {
 	Sink string
 	// Since and Until match the outages that lasted at some time in this period.
 	Since, Until time.Time
-	// Mode is the mode of the events to count. It is required.
+	// Mode is the mode of the events to count. The sinks of the other mode are omitted. Mode is required.
 	Mode string
 	// After is the last outage of the previous page: its ID and Since.
 	After Outage
@@ -78,7 +78,7 @@ var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // mostCounted is the maximum number of events that the list counts per outage, so that a page of long outages does not
 // exceed the timeout of the console.
-const mostCounted = 50_000
+const mostCounted = 10_000
 
 // outages reads the newest outages of each sink. The outages of one sink follow each other, so only the last outage
 // that began before $2 can have lasted until then.
@@ -92,7 +92,8 @@ with listed as (
               and o.since >= coalesce((select max(e.since) from outages e where e.sink = b.sink and e.since <= $2), $2)
               and coalesce(o.until, 'infinity') > $2
             order by o.since desc, o.id desc limit $6) o
-     where $1 = '' or b.sink = $1 or starts_with(b.sink, $1 || ':')
+     where ($1 = '' or b.sink = $1 or starts_with(b.sink, $1 || ':'))
+       and not b.sink like '%:' || case $7::text when 'live' then 'test' else 'live' end
      order by o.since desc, o.id desc limit $6
 )
 select l.id, l.sink, l.since, l.until, extract(epoch from coalesce(l.until, now()) - l.since)::bigint as seconds, l.reason, l.answer,

@@ -375,6 +375,7 @@ create table outages (
     answer text        not null default ''
 );
 create index outages_sink on outages (sink, since, id);
+create index outages_open on outages (sink) where until is null;
 
 -- The events with an effect that an outage delayed: the effect waited for the sink, or its attempt failed. There are no
 -- foreign keys, because each insert would lock the receipt and the outage.
