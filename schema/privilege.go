@@ -110,6 +110,7 @@ var consolePrivileges = []privilege{
 	{"select", "but query, headers, body", "rejections", "counts of refused requests"},
 	{"select", "but request", "effects", "a request may contain an address"},
 	{"select", "receipt_id", "receipt_bodies", "whether a payload is kept"},
+	{"select", "customer, email_hash", "addresses", "the search for an address"},
 	{"select", "", "tokens", "it verifies the tokens of programs; the stored hash is no credential"},
 	{"update", "used_at", "tokens", "when a token was used"},
 	{"select, delete", "", "sessions", "people sign in and out"},

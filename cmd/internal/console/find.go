@@ -67,6 +67,15 @@ func (s *Server) find(v *visit) error {
 		page.Account, page.AccountHref = acc.ID, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID)
 	case !decide.IsFault(err, decide.Unknown):
 		return err
+	case len(about) == 0:
+		alike, err := accounts.Alike(v.ctx(), s.Operator.DB, q)
+		if err != nil {
+			return err
+		}
+		if len(alike) > 0 {
+			page.Account, page.AccountHref = alike[0].ID, "/accounts/"+alike[0].Mode+"/"+url.PathEscape(alike[0].ID)
+			return s.render(v, http.StatusOK, "find", "Find "+q, page)
+		}
 	}
 	if len(about) > 0 {
 		t := newReceipts(about)

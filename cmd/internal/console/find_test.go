@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/schema/billing"
 )
 
 // The search accepts amounts, days and invoice numbers as customers write them.
@@ -22,16 +23,18 @@ func TestFind_WordsOfCustomers(t *testing.T) {
 	s.exec(`insert into accounts (mode, id, provider, customer) values ('live', 'Acme', 'stripe', 'cus_1')`)
 	s.exec(`insert into invoices (mode, id, account, customer, status, amount, currency, period_start, occurred_at, state) values
 		('live', 'in_1', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-1"}'), ('live', 'in_2', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-2"}')`)
+	s.exec(`insert into addresses (customer, mode, provider, email_hash, said) values ('cus_1', 'live', 'stripe', $1, '')`, billing.HashEmail("ada@example.com"))
 	b := s.as("vera", role.Viewer)
 	for q, want := range map[string]string{
-		"acme": "/accounts/live/Acme", "a-1": "/events/01890000-0000-7000-8000-000000000011", "2026-10-31": "/events?since=2026-10-31&until=2026-11-01",
+		"a-1": "/events/01890000-0000-7000-8000-000000000011", "2026-10-31": "/events?since=2026-10-31&until=2026-11-01",
 	} {
 		if r := b.get("/find?q=" + q); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != want {
 			t.Errorf("%s: %d to %s, want %s", q, r.StatusCode, r.Header.Get("Location"), want)
 		}
 	}
 	for q, want := range map[string][]string{
-		"1,049.90 USD": {"evt_1", "evt_2"}, "$1049.90": {"evt_1", "evt_2"},
+		"1,049.90 USD": {"evt_1", "evt_2"}, "$ 1049.90": {"evt_1", "evt_2"}, "acme": {"No account has exactly this ID", `href="/accounts/live/Acme"`},
+		"ada@example.com": {`href="/accounts/live/Acme"`, "evt_1", "evt_2"},
 	} {
 		r := b.get("/find?q=" + url.QueryEscape(q))
 		for _, words := range want {
@@ -39,6 +42,9 @@ func TestFind_WordsOfCustomers(t *testing.T) {
 				t.Errorf("%s: %d, want %s in\n%s", q, r.StatusCode, words, r.text)
 			}
 		}
+	}
+	if r := b.get("/events?object=a-1"); r.StatusCode != http.StatusOK || !strings.Contains(r.text, "evt_1") || strings.Contains(r.text, "evt_2") {
+		t.Errorf("events about an invoice number: %d\n%s", r.StatusCode, r.text)
 	}
 	if r := b.get("/find?q=1,049.91"); r.StatusCode != http.StatusNotFound {
 		t.Errorf("another amount: %d", r.StatusCode)

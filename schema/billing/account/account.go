@@ -215,29 +215,32 @@ type Workspace struct {
 type Name struct{ Mode, ID string }
 
 // Find returns the accounts with the given ID. It also accepts the provider's ID of a customer, subscription, invoice,
-// payment or charge, an invoice number, and an e-mail address. If nothing has exactly this name,
-// upper and lower case do not matter. mode is "live", "test", or empty for both.
+// payment or charge, an invoice number, and an e-mail address. Only the case of a number and of an address does not matter.
+// mode is "live", "test", or empty for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := modesOf(mode)
-	find := func(sql, id string) ([]Name, error) {
-		return schema.Rows(ctx, db, "read account "+id, pgx.RowToStructByPos[Name], sql, id, modes)
+	find := func(id string) ([]Name, error) {
+		return schema.Rows(ctx, db, "read account "+id, pgx.RowToStructByPos[Name], findSQL, id, modes)
 	}
-	names, err := find(findSQL, id)
+	names, err := find(id)
 	if err != nil || len(names) > 0 || id == "" {
 		return names, err
 	}
-	if emailHash(id) == nil {
-		return find(alikeSQL, id)
-	}
 	meant, err := Quoted(ctx, db, id)
 	for _, of := range meant {
-		found, err := find(findSQL, of)
+		found, err := find(of)
 		if err != nil {
 			return nil, err
 		}
 		names = append(names, slices.DeleteFunc(found, func(n Name) bool { return slices.Contains(names, n) })...)
 	}
 	return names, err
+}
+
+// Alike returns the accounts whose ID differs from id only in upper and lower case. They are other accounts, so only a
+// search may offer them.
+func Alike(ctx context.Context, db DB, id string) ([]Name, error) {
+	return schema.Rows(ctx, db, "read accounts like "+id, pgx.RowToStructByPos[Name], alikeSQL, id)
 }
 
 // modesOf returns the modes to search. An empty mode means both.

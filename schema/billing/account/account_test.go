@@ -112,12 +112,25 @@ func TestFind_EveryNameOfAnAccount(t *testing.T) {
 		{" Ada@Example.com", "", []account.Name{live}},
 		{"eve@example.com", "", nil},
 		{"pawl-1", "", []account.Name{live}},
-		{"ACME", "test", []account.Name{test}},
+		{"ACME", "", nil}, // another account
 	} {
 		got, err := account.Find(t.Context(), db, tt.id, tt.mode)
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("Find(%q, %q) = %v, %v; want %v", tt.id, tt.mode, got, err, tt.want)
 		}
+	}
+}
+
+// IDs that differ only in case are different accounts: only a search offers the other one.
+func TestAlike_OtherCaseOnly(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	got, err := account.Alike(t.Context(), db, "ACME")
+	if want := []account.Name{{Mode: "live", ID: "acme"}, {Mode: "test", ID: "acme"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	if got, err := account.Alike(t.Context(), db, "acme"); err != nil || len(got) > 0 {
+		t.Errorf("the account itself: %v, %v", got, err)
 	}
 }
 
@@ -129,7 +142,7 @@ func TestOfAmount_AsPeopleWriteIt(t *testing.T) {
 	exec(t, db, `update invoices set amount = 49000, currency = 'kwd' where id = 'in_d'`)
 	for words, want := range map[string][]string{
 		"1049.90": {"in_b"}, "1,049.90": {"in_b"}, "$1,049.90": {"in_b"}, "1049.9 usd": {"in_b"}, "USD 1049.90": {"in_b"}, "1049.90 EUR": nil,
-		"1049": {"in_c"}, "¥1049": {"in_c"}, "1049.00": {"in_c"}, "1049.01": nil, "49": {"in_d"}, "49.000 KWD": {"in_d"},
+		"1049": {"in_c"}, "¥1049": {"in_c"}, "1049.00": {"in_c"}, "1049.01": nil, "49": {"in_d"}, "1.049,90": {"in_b"}, "1049,90 $": {"in_b"}, "€1049.90": nil, "US$ 1049.90": {"in_b"}, "0": nil, "0.00": nil, "49.000 KWD": {"in_d"},
 		"104990": nil, "in_b": nil, "": nil, "10,49.90": nil, "9223372036854775807": nil, "-49": nil,
 	} {
 		got, err := account.OfAmount(t.Context(), db, words)

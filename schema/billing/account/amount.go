@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"regexp"
@@ -13,30 +14,45 @@ import (
 	"github.com/pawlhq/pawl/schema/money"
 )
 
-// mostOfAmount limits the invoices with one amount.
-const mostOfAmount = 50
+// searched limits the newest invoices with one amount that are read, and mostOfAmount those that are returned.
+const (
+	searched     = 500
+	mostOfAmount = 50
+)
 
-// quotedAmount is an amount as people write it: "49", "49.00 USD", "EUR 1,049.90", "$49".
-var quotedAmount = regexp.MustCompile(`^(?:([A-Za-z]{3}) ?|[$€£¥])?(\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.(\d{1,3}))?(?: ?([A-Za-z]{3})|[$€£¥])?$`)
+// quotedAmount is an amount as people write it: "49", "49.00 USD", "EUR 1,049.90", "$ 49". decimalComma is the end of one
+// with a decimal comma: "1.049,90 €".
+var (
+	quotedAmount = regexp.MustCompile(`^(?:([A-Za-z]{3})|(?:US)?([$€£¥]))? ?(\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.(\d{1,3}))? ?(?:([A-Za-z]{3})|([$€£¥]))?$`)
+	decimalComma = regexp.MustCompile(`\d,\d{2}[^\d.,]*$`)
+)
+
+// symbols maps symbols to currencies. Several currencies have the symbol $.
+var symbols = map[string]string{"€": "eur", "£": "gbp", "¥": "jpy"}
 
 // OfAmount returns the IDs of the newest invoices with a paid amount that people write, such as "49.00 USD". An amount
-// without a currency matches every currency. OfAmount returns nothing for other words.
+// without a currency matches every currency. OfAmount returns nothing for 0 and for other words.
 func OfAmount(ctx context.Context, db DB, words string) (invoices []string, err error) {
-	parts := quotedAmount.FindStringSubmatch(strings.TrimSpace(words))
-	if parts == nil {
+	words = strings.TrimSpace(words)
+	if decimalComma.MatchString(words) {
+		words = strings.Replace(strings.ReplaceAll(words, ".", ""), ",", ".", 1)
+	}
+	parts := quotedAmount.FindStringSubmatch(words)
+	if parts == nil || strings.Trim(parts[3]+parts[4], "0,") == "" {
 		return nil, nil
 	}
-	currency := strings.ToLower(parts[1] + parts[4])
+	whole, fraction := parts[3], parts[4]
+	currency := strings.ToLower(cmp.Or(parts[1], parts[5], symbols[parts[2]], symbols[parts[6]]))
 	type invoice struct {
 		ID       string
 		Amount   int64
 		Currency string
 	}
 	found, err := schema.Rows(ctx, db, "read the invoices of an amount", pgx.RowToStructByPos[invoice], amountSQL,
-		[]int64{minor(parts[2], parts[3], 0), minor(parts[2], parts[3], 2), minor(parts[2], parts[3], 3)}, mostOfAmount)
+		[]int64{minor(whole, fraction, 0), minor(whole, fraction, 2), minor(whole, fraction, 3)}, searched)
 	for _, i := range found {
 		named := currency == "" || strings.EqualFold(currency, i.Currency)
-		if named && i.Amount == minor(parts[2], parts[3], money.Decimals(i.Currency)) {
+		if named && i.Amount == minor(whole, fraction, money.Decimals(i.Currency)) && len(invoices) < mostOfAmount {
 			invoices = append(invoices, i.ID)
 		}
 	}

@@ -106,7 +106,7 @@ select e.effect_key, e.mode, e.account, e.provider_account, e.kind, e.object, e.
         order by a.at desc limit 1) by on true
  order by e.occurred_at desc, e.effect_key desc`
 
-// newestEntriesSQL reads the newest entries of each kind, because the index begins with mode and kind.
+// newestEntriesSQL reads the newest entries of each kind, because the index begins with kind and mode.
 const newestEntriesSQL = `
 with page as materialized (
     select e.* from unnest($2::text[]) k (kind) cross join lateral (

@@ -25,7 +25,7 @@ type ShownInvoice struct {
 const findInvoiceSQL = `
 select mode, account, customer, state from invoices where mode = any($1) and id = $2
 union all
-select mode, account, customer, state from invoices where upper(state ->> 'Number') = upper($2) and state ->> 'Number' <> '' and mode = any($1) and id <> $2
+select mode, account, customer, state from invoices where upper(state ->> 'Number') = upper($2) and state ->> 'Number' = $2 and state ->> 'Number' <> '' and mode = any($1) and id <> $2
  order by 1`
 
 const invoiceEntriesSQL = `
@@ -36,9 +36,8 @@ const invoiceAdjustmentsSQL = `
 select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
  where mode = $1 and invoice = $2 and invoice <> '' and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
 
-// FindInvoices returns the invoices with the given ID or invoice number. The case of a number does not matter. An empty
-// mode means both modes. The invoice and its lists are read one after the other, so a concurrent change may appear in
-// only one of them.
+// FindInvoices returns the invoices with the given ID or invoice number. An empty mode means both modes. The invoice and
+// its lists are read one after the other, so a concurrent change may appear in only one of them.
 func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
 	found, err := schema.Rows(ctx, db, "read invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
 		var state fold.Invoice

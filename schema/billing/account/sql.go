@@ -14,7 +14,7 @@ union select mode, account from subscriptions where id = $1 and account <> '' an
 union select mode, account from subscriptions where customer = $1 and customer <> '' and account <> '' and mode = any($2)
 union select mode, account from invoices where id = $1 and account <> '' and mode = any($2)
 union select mode, account from invoices where customer = $1 and customer <> '' and account <> '' and mode = any($2)
-union select mode, account from invoices where upper(state ->> 'Number') = upper($1) and state ->> 'Number' <> '' and account <> '' and mode = any($2)
+union select mode, account from invoices where upper(state ->> 'Number') = upper($1) and state ->> 'Number' = $1 and state ->> 'Number' <> '' and account <> '' and mode = any($2)
 union select mode, account from objects where id = $1 and account <> '' and mode = any($2)
 union select mode, account from objects where ` + ofCharge + ` and account <> '' and mode = any($2)
 order by 1, 2`
@@ -28,7 +28,7 @@ union select customer from addresses where email_hash = $2
 union select state ->> 'Number' from invoices where upper(state ->> 'Number') = upper($1) and state ->> 'Number' <> ''
 order by 1`
 
-const alikeSQL = `select mode, id from accounts where lower(id) = lower($1) and mode || '' = any($2) order by 1, 2`
+const alikeSQL = `select mode, id from accounts where lower(id) = lower($1) and id <> $1 order by 1, 2`
 
 // amountSQL reads the newest invoices with one of the amounts.
 const amountSQL = `
