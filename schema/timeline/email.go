@@ -31,8 +31,10 @@ type Email struct {
 	Attempts      int        `json:"attempts"`
 	// Corrected is set if the e-mail was sent, and its event was taken back later.
 	Corrected bool `json:"corrected"`
-	// PossiblyTwice is set if the e-mail was sent again after an attempt with an unknown outcome.
+	// PossiblyTwice is set if the e-mail was sent after an attempt with an unknown outcome.
 	PossiblyTwice bool `json:"possibly_twice"`
+	// MayHaveArrived is set if the e-mail counts as not sent, but the mail server did not confirm an earlier attempt.
+	MayHaveArrived bool `json:"may_have_arrived"`
 	// Reason explains an e-mail that was not sent by pawl: the answer of the mail server, or the words of a person.
 	Reason string `json:"reason"`
 	// Parked is set if the event is parked and requires a decision about this e-mail.
@@ -60,6 +62,8 @@ type EmailFilter struct {
 	Mode, Account, Kind, Outcome string
 	// Since and Until bound [Email.ListedAt]. Until is exclusive. The zero value is no bound.
 	Since, Until time.Time
+	// Newest limits the list of an account to the e-mails of its newest events. 0 is no limit.
+	Newest int
 	// After is the last e-mail of the previous page. Only its ListedAt and Key are read.
 	After Email
 	// Limit is the maximum number of e-mails.
@@ -73,9 +77,11 @@ const (
           when state in ('claimed', 'failed') then 'waiting' else state end`
 	emailAt = `coalesce(done_at, claimed_at)`
 	// emailColumns are the columns of an e-mail. The part of an error after the dash is the text of the mail server,
-	// which may contain an address.
+	// which may contain an address, and so may the words of a person.
 	emailColumns = `key, kind, split_part(key, ':', 3) as mode, ` + emailOutcome + ` as outcome, ` + emailAt + ` as listed_at, state, receipt_id,
-               event_id, attempts, generation, split_part(error, ' – ', 1) as error, done_at, claimed_at`
+               event_id, attempts, generation, regexp_replace(split_part(error, ' – ', 1), '\S+@\S+', '(address)', 'g') as error, done_at, claimed_at,
+               coalesce(result @> '{"Unanswered": true}' or result @> '{"UnansweredBefore": true}', false)
+                   or state = 'claimed' and committing and lease_until < now() as unanswered`
 	// emailSubject reads the object in the key of e-mail e, as the event of the e-mail states it, or otherwise as the
 	// newest event does. If no event states the object, the account is the account of the event.
 	emailSubject = `
@@ -91,11 +97,12 @@ select e.key, e.kind, e.mode, about.account, x.object, coalesce(own.number, newe
        case when e.outcome = 'sent' then e.done_at end as sent_at,
        coalesce(tried.last, e.done_at, e.claimed_at) as last_attempt_at, e.attempts,
        e.state = 'compensated' and e.outcome = 'sent' as corrected,
-       e.outcome = 'sent' and e.generation > 1 and coalesce(tried.unclear, false) as possibly_twice,
+       e.outcome = 'sent' and (e.unanswered or coalesce(tried.unclear, false)) as possibly_twice,
+       e.outcome not in ('sent', 'unclear') and (e.unanswered or coalesce(tried.unclear, false)) as may_have_arrived,
        e.error as reason, e.event_id as event, e.receipt_id::text as receipt, r.waits, false as parked
   from page e` + emailSubject + `
   left join lateral (
-       select max(a.ended_at) as last, bool_or(a.outcome = 'uncertain') as unclear
+       select max(a.ended_at) as last, bool_or(a.outcome = 'uncertain' or a.error like 'the outcome is unknown%') as unclear
          from effect_attempts a where a.key = e.key and a.outcome <> 'already_done') tried on true
  order by e.listed_at desc, e.key desc`
 )
@@ -110,10 +117,10 @@ with page as materialized (
          order by ` + emailAt + ` desc, key desc limit $8) f
      order by f.listed_at desc, f.key desc limit $8)` + shownEmails
 
-// accountEmailsSQL reads the effects of all events of an account.
+// accountEmailsSQL reads the effects of the newest events of an account.
 const accountEmailsSQL = `
 with mine as materialized (
-    select distinct receipt_id from event_subjects where account = $9 and account <> ''
+    select distinct receipt_id from event_subjects where account = $9 and account <> '' order by receipt_id desc limit nullif($10::bigint, 0)
 ), page as materialized (
     select e.* from mine cross join lateral (
         select ` + emailColumns + ` from effects where effects.receipt_id = mine.receipt_id and effects.kind in (` + emailKinds + `) offset 0) e` +
@@ -140,7 +147,7 @@ func Emails(ctx context.Context, db schema.Querier, f EmailFilter) ([]Email, err
 	}
 	sql, args := emailsSQL, []any{f.Mode, kinds, outcomes, f.Since, until, after, key, f.Limit}
 	if f.Account != "" {
-		sql, args = accountEmailsSQL, append(args, f.Account)
+		sql, args = accountEmailsSQL, append(args, f.Account, f.Newest)
 	}
 	list, err := schema.List[Email](ctx, db, "list e-mails", sql, args...)
 	for i, e := range list {

@@ -162,3 +162,40 @@ func TestEmails_SubjectAndOutcome(t *testing.T) {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
 }
+
+// A skipped or failed e-mail may have arrived before: its list entry reports this. The words of a person contain no
+// address.
+func TestEmails_NotSent_MayHaveArrived(t *testing.T) {
+	t.Parallel()
+	db := mailed(t)
+	exec(t, db, `update effects set result = '{"UnansweredBefore": true}', error = 'skipped by ada: not bob@example.com' where key = 'dunning-notice:stripe:live:in_1:2'`)
+	exec(t, db, `update effects set committing = true, lease_until = now() - interval '1 minute' where key = 'trial-ending-notice:stripe:live:sub_1:17'`)
+	exec(t, db, `insert into effect_attempts (key, generation, receipt_id, run_id, token, outcome, started_at, ended_at, error) values
+		('receipt-email:stripe:live:in_1', 1, $1, 'r', 1, 'failed', now(), now(), 'the outcome is unknown; the e-mail is sent again')`, first)
+	found, err := timeline.Emails(t.Context(), db, timeline.EmailFilter{Mode: "live", Limit: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arrived, twice []string
+	for _, e := range found {
+		if e.MayHaveArrived {
+			arrived = append(arrived, e.Kind)
+		}
+		if e.PossiblyTwice {
+			twice = append(twice, e.Kind+" "+e.Object)
+		}
+		if strings.Contains(e.Reason, "@") {
+			t.Errorf("the reason contains an address: %q", e.Reason)
+		}
+	}
+	if got, want := strings.Join(arrived, " "), "dunning-notice trial-ending-notice"; got != want {
+		t.Errorf("may have arrived: %s, want %s", got, want)
+	}
+	if got, want := strings.Join(twice, ", "), "receipt-email in_3, receipt-email in_1"; got != want {
+		t.Errorf("possibly twice: %s, want %s", got, want)
+	}
+	newest, err := timeline.Emails(t.Context(), db, timeline.EmailFilter{Mode: "live", Account: "acme", Newest: 1, Limit: 50})
+	if err != nil || len(newest) != 3 {
+		t.Errorf("e-mails of the newest event: %d, %v", len(newest), err)
+	}
+}

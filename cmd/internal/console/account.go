@@ -33,8 +33,11 @@ type accountPage struct {
 	Choices   []button
 }
 
-// emailsListed is the number of e-mails on the page of an account.
-const emailsListed = 10
+// The page of an account shows at most emailsListed e-mails of its newest emailEvents events.
+const (
+	emailsListed = 10
+	emailEvents  = 200
+)
 
 func (s *Server) account(v *visit) error {
 	id, err := v.segment("id")
@@ -63,7 +66,7 @@ func (s *Server) account(v *visit) error {
 	}
 	page.Events = newReceipts(found)
 	emails, err := timeline.Emails(v.ctx(), s.Operator.DB,
-		timeline.EmailFilter{Mode: acc.Mode, Account: acc.ID, Limit: emailsListed})
+		timeline.EmailFilter{Mode: acc.Mode, Account: acc.ID, Newest: emailEvents, Limit: emailsListed})
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,11 @@ func due(due []account.Due) output.Table {
 // planned describes a scheduled action.
 func planned(d account.Due) string {
 	text := scheduled[d.Kind]
-	if d.Kind == fold.DueDunning {
+	switch {
+	case d.Kind != fold.DueDunning:
+	case d.Step == 0:
+		text = "sends the e-mail that the payment is overdue"
+	default:
 		text += " " + strconv.Itoa(d.Step)
 	}
 	return cmp.Or(text, string(d.Kind))
@@ -189,10 +193,10 @@ var scheduled = map[fold.DueKind]string{
 	fold.DueDunning: "sends payment reminder",
 	fold.DueRenewal: "opens a task if the renewal is not confirmed",
 	fold.DueAddOn:   "opens a task if the account has no plan",
-	fold.DueSettle:  "opens a task if it is not confirmed as active",
+	fold.DueSettle:  "opens a task if the provider has not confirmed it as active",
 	fold.DueBook:    "books the payment, refund or dispute, unless it is booked",
 	fold.DueKeep:    "opens a task to release the workspace",
 	fold.DueHold:    "updates the workspace after a hold began or ended",
-	fold.DueRefold:  "updates the workspace after a recomputation",
+	fold.DueRefold:  "updates the workspace after pawl corrected its data",
 	fold.DueChanged: "sends the e-mail about the changed access",
 }

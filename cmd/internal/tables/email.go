@@ -31,7 +31,7 @@ func emailNote(e timeline.Email) string {
 			notes = append(notes, "The customer may have got it twice: it was sent again after an unclear attempt")
 		}
 		if e.Corrected {
-			notes = append(notes, "Later taken back, because its event was taken back")
+			notes = append(notes, "A correction followed, because the payment was reversed")
 		}
 		notes = append(notes, answer) // a person sent it by hand
 	case "unclear":
@@ -42,9 +42,12 @@ func emailNote(e timeline.Email) string {
 			notes = append(notes, "tried "+output.Plural(e.Attempts, "time")+", last at "+output.Date(&e.LastAttemptAt))
 		}
 	case "taken_back":
-		notes = []string{"Its event was taken back before the mail server confirmed it", answer}
+		notes = []string{"Cancelled: the payment was reversed before the mail server confirmed it", answer}
 	default:
 		notes = []string{answer}
+	}
+	if e.MayHaveArrived {
+		notes = append(notes, "the mail server did not confirm an earlier attempt: it may have arrived")
 	}
 	if e.Parked {
 		notes = append(notes, "its event waits for a decision")

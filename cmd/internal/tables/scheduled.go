@@ -24,14 +24,15 @@ func Scheduled(actions []account.Scheduled) output.Table {
 	})
 }
 
-// obstacle describes the reason why an action does not start at its time, or "". An event in progress delays only an
+// obstacle describes the reason why an action does not start by itself at its time, or "". The run of another action of
+// the account also executes it. An event in progress delays only an
 // action that is due already.
 func obstacle(s account.Scheduled, now time.Time) string {
 	switch {
 	case s.Parked():
-		return "waits for a decision about " + s.Event
+		return "waits for a decision about " + s.Event + ", or for the next action of the account"
 	case s.PausedSource != "":
-		return "waits until source " + s.PausedSource + " is resumed"
+		return "waits until source " + s.PausedSource + " is resumed, or for the next action of the account"
 	case s.At.After(now):
 		return ""
 	case s.EventStatus == "received" || s.EventStatus == "retrying":

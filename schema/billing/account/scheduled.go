@@ -20,9 +20,10 @@ type Scheduled struct {
 	// of Currency. It is null for other actions, and for the booking of a correction.
 	Amount   *int64 `json:"amount"`
 	Currency string `json:"currency"`
-	// EventStatus is the status of the event. No action of the event starts before the event is done.
+	// EventStatus is the status of the event. No action starts by itself before its event is done.
 	EventStatus string `json:"event_status"`
-	// PausedSource is the source of the event if it is paused, or "". No action of the event starts while it is paused.
+	// PausedSource is the source of the event if it is paused, or "". No action of the event starts by itself while
+	// it is paused.
 	PausedSource string `json:"paused_source"`
 }
 
