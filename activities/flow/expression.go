@@ -13,8 +13,11 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/ext"
 )
 
@@ -150,9 +153,26 @@ func compile(path, source string, variables scope, exact bool) (*expression, []F
 // at run time, as it is for every field of an event.
 type prices struct{}
 
-// CallCost returns one unit, and one for every ten bytes of the arguments and the result.
-func (prices) CallCost(_, _ string, args []ref.Val, result ref.Val) *uint64 {
+// CallCost returns one unit, and one for every ten bytes of the arguments and the result. A comparison also costs one
+// unit per item of a list or a map. A regular expression costs the length of its pattern per ten bytes of the text.
+func (prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	sum := uint64(1)
+	switch function {
+	case operators.In, operators.Equals, operators.NotEquals:
+		for _, v := range args {
+			if of, is := v.(traits.Sizer); is && v.Type() != types.StringType && v.Type() != types.BytesType {
+				if n, is := of.Size().(types.Int); is {
+					sum += uint64(n)
+				}
+			}
+		}
+	case overloads.Matches:
+		if pattern, is := args[len(args)-1].(types.String); is {
+			if text, is := args[0].(types.String); is {
+				sum += uint64(len(text)) / 10 * uint64(len(pattern))
+			}
+		}
+	}
 	for _, v := range append([]ref.Val{result}, args...) {
 		switch v := v.(type) {
 		case types.String:

@@ -79,6 +79,23 @@ func TestPlan_ExpensiveItems_ExceedBudget(t *testing.T) {
 	}
 }
 
+// A search in a list costs its length, and a regular expression its length and that of the text.
+func TestPlan_ExpensiveFunctions_ExceedBudget(t *testing.T) {
+	t.Parallel()
+	const items = 2000
+	e := event(t, `{"id": 1, "a": [`+numbers(items)+`], "text": "`+strings.Repeat("x", 1000)+`"}`)
+	for name, key := range map[string]string{
+		"in":      `event.a.exists(x, !(x in event.a)) ? "a" : "b"`,
+		"==":      `event.a.all(x, event.a == event.a) ? "a" : "b"`,
+		"matches": `event.a.all(x, event.text.matches("(x?){20}y?")) ? "a" : "b"`,
+	} {
+		_, err := listed(t, "[1]", `(`+key+`) + string(item)`).Plan(e)
+		if err == nil || !strings.Contains(err.Error(), "exceed") {
+			t.Errorf("%s: %v, want that it exceeds a limit", name, err)
+		}
+	}
+}
+
 // numbers returns "1, 2, …, n".
 func numbers(n int) string {
 	var list []string

@@ -178,23 +178,34 @@ func TestFlows_Preview_StoredEvents(t *testing.T) {
 	env := map[string]string{"DATABASE_URL": pool.Config().ConnString(), "SHOPIFY_SECRET": "shpss_0123456789abcdef0123456789abcdef", "STOCK_TOKEN": "t", "SHIP_TOKEN": "t"}
 	store := receipt.NewStore(pool, receipt.Options{Timeout: time.Minute})
 	defer store.Close()
+	deliver := func(id, mode, eventType, body string) {
+		t.Helper()
+		if _, err := store.Insert(t.Context(), receipt.Delivery{Source: "shop", Provider: "shopify", ReceivedAt: time.Now(), Header: http.Header{}, Events: []receipt.New{
+			{Mode: mode, EventID: id, Identity: receipt.ByID, Type: eventType, Status: receipt.Ignored, Reason: "type_ignored", Body: []byte(body)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for id, is := range map[string]struct{ mode, eventType, body string }{
 		"e-full":    {"live", "orders/paid", paidOrder},
 		"e-gbp":     {"live", "orders/paid", strings.NewReplacer("EUR", "GBP", "123,", "124,").Replace(paidOrder)},
 		"e-faulty":  {"live", "orders/paid", strings.NewReplacer(`"sku"`, `"code"`, "123,", "125,").Replace(paidOrder)},
 		"e-deleted": {"live", "orders/paid", "{}"},
+		"e-doubt":   {"live", "orders/paid", strings.Replace(paidOrder, "123,", "126,", 1)},
+		"e-failed":  {"live", "orders/paid", strings.Replace(paidOrder, "123,", "127,", 1)},
 		"e-test":    {"test", "orders/paid", paidOrder},
 		"e-other":   {"live", "orders/updated", paidOrder},
 	} {
-		if _, err := store.Insert(t.Context(), receipt.Delivery{Source: "shop", Provider: "shopify", ReceivedAt: time.Now(), Header: http.Header{}, Events: []receipt.New{
-			{Mode: is.mode, EventID: id, Identity: receipt.ByID, Type: is.eventType, Status: receipt.Ignored, Reason: "type_ignored", Body: []byte(is.body)}}}); err != nil {
-			t.Fatal(err)
-		}
+		deliver(id, is.mode, is.eventType, is.body)
 	}
+	deliver("e-again", "live", "orders/paid", paidOrder) // a later event about the same order
 	for _, sql := range []string{
 		`delete from receipt_bodies where receipt_id = (select id from receipts where event_id = 'e-deleted')`,
 		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
 		 select 'flow-request:shopify:live:ship-order:reserve:5678901234567890123', 'flow-request', 'done', id, event_id, 'run', now() from receipts where event_id = 'e-test'`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+		 select 'flow-request:shopify:live:ship-order:reserve:5678901234567890126', 'flow-request', 'uncertain', id, event_id, 'run', now() from receipts where event_id = 'e-doubt'`,
+		`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
+		 select 'flow-request:shopify:live:ship-order:reserve:5678901234567890127', 'flow-request', 'failed', id, event_id, 'run', now() from receipts where event_id = 'e-failed'`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -206,8 +217,11 @@ func TestFlows_Preview_StoredEvents(t *testing.T) {
 		`e-gbp +ignored +nothing: its condition is false`,
 		`e-faulty +ignored +would park: flow ship-order, steps.reserve.body: l.sku is missing`,
 		`e-deleted +ignored +would park: the payload was deleted`,
-		`\n4 events since .*: 1 would cause 2 effects, 2 would park; nothing was sent\n`,
-		`pawl events start --status ignored --source shop --type orders/paid --mode live --since \S+ --reason REASON --dry-run\n`,
+		`\n7 events since .*: 2 would cause 5 effects, 3 would park; nothing was sent\n`,
+		`pawl events start --status ignored --source shop --type orders/paid --mode live --since \S+Z --until \S+Z --reason REASON --dry-run\n`,
+		`e-again +ignored +nothing: all keys are already known`,
+		`e-doubt +ignored +would park: it is unknown whether this happened: reserve`,
+		`e-failed +ignored +would run reserve, label, wrap\n`,
 	} {
 		if r.Code != 0 || !regexp.MustCompile(line).MatchString(r.Out) {
 			t.Errorf("exit %d, %s\n%s\nwant %s", r.Code, r.Err, r.Out, line)
@@ -224,7 +238,7 @@ func TestFlows_Preview_StoredEvents(t *testing.T) {
 		t.Errorf("--limit 2: %+v", got)
 	}
 	var effects int
-	if err := pool.QueryRow(t.Context(), `select count(*) from effects`).Scan(&effects); err != nil || effects != 1 {
+	if err := pool.QueryRow(t.Context(), `select count(*) from effects`).Scan(&effects); err != nil || effects != 3 {
 		t.Errorf("%d effects after the preview, %v", effects, err)
 	}
 }

@@ -31,12 +31,16 @@ import (
 // previewedFlow is the output of `pawl flows preview --json`.
 type previewedFlow struct {
 	Flow   string           `json:"flow"`
+	// Since and Until bound the events. If there are older events than those in Events, More is set, and Since is when
+	// the oldest of Events was received.
 	Since  time.Time        `json:"since_at"`
+	Until  time.Time        `json:"until_at"`
 	Events []previewedEvent `json:"events"`
-	// More is set if there are older events than those in Events.
-	More bool `json:"more"`
-	// Commands run ignored events for the first time, and processed events again.
-	Commands []string `json:"commands"`
+	More   bool             `json:"more"`
+	// Commands run ignored events for the first time, and processed events again. Destinations lists the destinations
+	// that then receive the ignored events, too.
+	Commands     []string `json:"commands"`
+	Destinations []string `json:"destinations"`
 }
 
 // previewedEvent is the plan of a flow for a stored event.
@@ -56,9 +60,12 @@ type previewedEvent struct {
 type previewedStep struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
-	// State is the state of the effect in the ledger, or "" if no event has caused it.
+	// State is the state of the effect in the ledger, "planned" if an earlier event of the list has the same key, or "".
 	State string `json:"state,omitempty"`
 }
+
+// planned is the state of a step that an earlier event of the preview causes.
+const planned = "planned"
 
 func flowsPreview(a *command.App) *cobra.Command {
 	since, until := time.Time{}, time.Time{}
@@ -70,22 +77,29 @@ func flowsPreview(a *command.App) *cobra.Command {
 		Long: `Plan a flow for the events that pawl has stored, and print the steps that would run for each event. A step does not run
 if the ledger has an effect with its key. The command sends and changes nothing. It uses the definition in the
 configuration, so you can try a new flow before you deploy it. At the end it prints the commands that run the events with
-the flow. If the payload of an event was deleted, the event is listed as a problem.`,
+the flow. If the payload of an event was deleted, the event is listed as a problem. The preview does not consider withheld
+effects, or sinks that do not serve the mode. pawl stores the events that it publishes only for flows that select them, so
+a new flow on published events has no events to preview.`,
 	}
 	command.TimeFlag(cmd.Flags(), &since, "since", "only events received since "+command.SinceUsage+" (default 7d)")
 	command.TimeFlag(cmd.Flags(), &until, "until", "only events received before this time")
 	command.OneOfFlag(cmd, &mode, "mode", "only live events (default), or only test events", "live", "test")
 	limit := command.LimitFlag(cmd, 200)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		now := time.Now()
 		if since.IsZero() {
-			since = time.Now().AddDate(0, 0, -7)
+			since = now.AddDate(0, 0, -7)
+		}
+		if until.IsZero() {
+			until = now
 		}
 		return a.Asking(cmd.Context(), func(ctx context.Context, s *command.Session) error {
 			of, err := flowNamed(s.Config, args[0])
 			if err != nil {
 				return err
 			}
-			p := previewedFlow{Flow: args[0], Since: since, Events: []previewedEvent{}}
+			p := previewedFlow{Flow: args[0], Since: since, Until: until, Events: []previewedEvent{},
+				Commands: []string{}, Destinations: []string{}}
 			if err := p.read(ctx, s, of, timeline.Filter{Mode: mode, Since: since, Until: until,
 				Limit: *limit}); err != nil {
 				return err
@@ -147,15 +161,24 @@ func (p *previewedFlow) read(ctx context.Context, s *command.Session, of config.
 	found = slices.DeleteFunc(found, func(r timeline.Receipt) bool { return r.RelayOf != "" })
 	if p.More = len(found) > limit; p.More {
 		found = found[:limit]
+		p.Since = found[limit-1].ReceivedAt
 	}
-	for _, r := range found {
+	seen := map[string]bool{}
+	for _, r := range slices.Backward(found) { // the first event with a key causes the effect
 		e, err := previewOf(ctx, s, p.Flow, of.Compiled, r)
 		if err != nil {
 			return err
 		}
+		for i, step := range e.Steps {
+			if step.State == "" && seen[step.Key] {
+				e.Steps[i].State = planned
+			}
+			seen[step.Key] = true
+		}
 		p.Events = append(p.Events, e)
 	}
-	p.Commands = p.commands(of)
+	slices.Reverse(p.Events)
+	p.addCommands(of, s.Relays)
 	return nil
 }
 
@@ -200,42 +223,54 @@ func previewOf(ctx context.Context, s *command.Session, name string, f *flow.Flo
 	return e, err
 }
 
-// open returns the steps that a run would execute.
-func (e previewedEvent) open() (open []string) {
+// in returns the steps in one of the states.
+func (e previewedEvent) in(states ...ledger.State) (names []string) {
 	for _, s := range e.Steps {
-		if s.State == "" {
-			open = append(open, s.Name)
+		if slices.Contains(states, ledger.State(s.State)) {
+			names = append(names, s.Name)
 		}
 	}
-	return open
+	return names
 }
 
-// commands returns the commands that run the events: ignored ones for the first time, processed ones again.
-func (p *previewedFlow) commands(of config.Flow) (lines []string) {
+// open returns the steps that a run would execute.
+func (e previewedEvent) open() []string { return e.in("", ledger.Failed) }
+
+// addCommands adds the commands that run the events: ignored ones for the first time, processed ones again. An event
+// without a type has no command, because a command without a type would select events of every type.
+func (p *previewedFlow) addCommands(of config.Flow, relays map[string][]string) {
 	seen := map[[3]string]bool{}
 	for _, e := range p.Events {
 		verb, runs := map[string]string{string(receipt.Ignored): "start", string(receipt.Processed): "replay"}[e.Status]
 		is := [3]string{e.Status, e.Source, e.Type}
-		if !runs || seen[is] || len(e.open()) == 0 || of.On.Published != nil {
+		if !runs || seen[is] || len(e.open()) == 0 || of.On.Published != nil || e.Type == "" {
 			continue
 		}
 		seen[is] = true
-		lines = append(lines, fmt.Sprintf("pawl events %s --status %s --source %s --type %s --mode %s --since %s --reason REASON --dry-run",
+		if verb == "start" {
+			p.Destinations = append(p.Destinations, relays[e.Source]...)
+		}
+		p.Commands = append(p.Commands, fmt.Sprintf(
+			"pawl events %s --status %s --source %s --type %s --mode %s --since %s --until %s --reason REASON --dry-run",
 			verb, e.Status, decide.ShellWord(e.Source), decide.ShellWord(e.Type), e.Mode,
-			p.Since.UTC().Truncate(time.Second).Format(time.RFC3339)))
+			p.Since.UTC().Format(time.RFC3339), p.Until.UTC().Add(time.Second).Format(time.RFC3339)))
 	}
-	return lines
+	slices.Sort(p.Destinations)
+	p.Destinations = slices.Compact(p.Destinations)
 }
 
 func writePreviewed(a *command.App, p previewedFlow) {
 	effects, with, problems := 0, 0, 0
 	a.Tables(output.Rows("RECEIVED|EVENT|STATUS|THE FLOW", p.Events, func(e previewedEvent) []any {
-		open := e.open()
+		open, unclear := e.open(), e.in(ledger.Uncertain)
 		does := "nothing: its condition is false"
 		switch {
 		case e.Problem != "":
 			problems++
 			does = "would park: " + e.Problem
+		case len(unclear) > 0:
+			problems++
+			does = "would park: it is unknown whether this happened: " + strings.Join(unclear, ", ")
 		case len(open) > 0:
 			with, effects = with+1, effects+len(open)
 			does = "would run " + strings.Join(open, ", ")
@@ -261,5 +296,8 @@ func writePreviewed(a *command.App, p previewedFlow) {
 		for _, line := range p.Commands {
 			fmt.Fprintln(a.Out, "  "+line)
 		}
+	}
+	if len(p.Destinations) > 0 {
+		fmt.Fprintln(a.Out, "The ignored events are then also delivered to: "+strings.Join(p.Destinations, ", "))
 	}
 }
