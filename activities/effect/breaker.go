@@ -291,20 +291,6 @@ func (r *Runner) waits(ctx context.Context, c Call, p Policy, o outage, left tim
 	return Result{State: Waits, Wait: wait, Held: true, Reason: p.Gate.sink + " " + o.words()}
 }
 
-func affected(c Call) breaker.Affected { return breaker.Affected{ReceiptID: c.ReceiptID, Mode: c.Mode} }
-
-// affects records that the outage of the sink affects the events. It is called only while the sink is down. It ignores
-// errors, because an effect that waits repeats it with each poll. It takes at most a second, because the lease of an
-// effect that has failed ends soon.
-func (r *Runner) affects(ctx context.Context, g *Gate, events ...breaker.Affected) {
-	if r.Breakers == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	_ = r.Breakers.Affects(ctx, g.sink, events...)
-}
-
 // judge updates the circuit breaker after an attempt. If the update cannot be stored, the next attempt repeats it.
 func (r *Runner) judge(ctx context.Context, c Call, p Policy, probe bool, err error) {
 	g := p.Gate

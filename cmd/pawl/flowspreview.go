@@ -30,7 +30,7 @@ import (
 
 // previewedFlow is the output of `pawl flows preview --json`.
 type previewedFlow struct {
-	Flow   string           `json:"flow"`
+	Flow string `json:"flow"`
 	// Since and Until bound the events. If there are older events than those in Events, More is set, and Since is when
 	// the oldest of Events was received.
 	Since  time.Time        `json:"since_at"`
@@ -60,7 +60,7 @@ type previewedEvent struct {
 type previewedStep struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
-	// State is the state of the effect in the ledger, "planned" if an earlier event of the list has the same key, or "".
+	// State is the state of the effect in the ledger, "planned" if an earlier event of the list has the key, or "".
 	State string `json:"state,omitempty"`
 }
 

@@ -91,8 +91,8 @@ func (s *Store) All(ctx context.Context) ([]Breaker, error) {
 
 // openSQL does not change a breaker that is open already, because two workers may report the same failure. The first
 // report also begins an outage, or continues the outage that ended less than a minute ago for the same reason: a sink
-// that answers some probes would otherwise have thousands of outages per day. Outages are stored permanently, so openSQL
-// erases e-mail addresses in the sink's text.
+// that answers some probes would otherwise have thousands of outages per day. Outages are stored permanently, so
+// openSQL erases e-mail addresses in the sink's text.
 const openSQL = `
 with opened as (
     insert into breakers as b (sink, open, since, reason, said, about, events, probe_at)

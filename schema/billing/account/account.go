@@ -215,8 +215,8 @@ type Workspace struct {
 type Name struct{ Mode, ID string }
 
 // Find returns the accounts with the given ID. It also accepts the provider's ID of a customer, subscription, invoice,
-// payment or charge, an invoice number, and an e-mail address. Only the case of a number and of an address does not matter.
-// mode is "live", "test", or empty for both.
+// payment or charge, an invoice number, and an e-mail address. Case matters only for IDs. mode is "live", "test", or
+// empty for both.
 func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	modes := modesOf(mode)
 	find := func(id string) ([]Name, error) {
@@ -237,8 +237,8 @@ func Find(ctx context.Context, db DB, id, mode string) ([]Name, error) {
 	return names, err
 }
 
-// Alike returns the accounts whose ID differs from id only in upper and lower case. They are other accounts, so only a
-// search may offer them.
+// Alike returns the accounts with an ID that differs from id only in case. They are other accounts, so only a search
+// may offer them.
 func Alike(ctx context.Context, db DB, id string) ([]Name, error) {
 	return schema.Rows(ctx, db, "read accounts like "+id, pgx.RowToStructByPos[Name], alikeSQL, id)
 }

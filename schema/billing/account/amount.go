@@ -14,14 +14,14 @@ import (
 	"github.com/pawlhq/pawl/schema/money"
 )
 
-// searched limits the newest invoices with one amount that are read, and mostOfAmount those that are returned.
+// searched limits the invoices of one amount that are read, and mostOfAmount the result.
 const (
 	searched     = 500
 	mostOfAmount = 50
 )
 
-// quotedAmount is an amount as people write it: "49", "49.00 USD", "EUR 1,049.90", "$ 49". decimalComma is the end of one
-// with a decimal comma: "1.049,90 €".
+// quotedAmount is an amount as people write it: "49", "49.00 USD", "EUR 1,049.90", "$ 49". decimalComma matches an
+// amount with a decimal comma: "1.049,90 €".
 var (
 	quotedAmount = regexp.MustCompile(`^(?:([A-Za-z]{3})|(?:US)?([$€£¥]))? ?(\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.(\d{1,3}))? ?(?:([A-Za-z]{3})|([$€£¥]))?$`)
 	decimalComma = regexp.MustCompile(`\d,\d{2}[^\d.,]*$`)

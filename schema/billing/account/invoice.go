@@ -36,8 +36,8 @@ const invoiceAdjustmentsSQL = `
 select kind, id, state ->> 'Status', invoice, (state ->> 'Amount')::bigint, state ->> 'Currency' from objects
  where mode = $1 and invoice = $2 and invoice <> '' and kind in ('refund', 'dispute', 'credit_note') order by updated_at desc, id limit $3`
 
-// FindInvoices returns the invoices with the given ID or invoice number. An empty mode means both modes. The invoice and
-// its lists are read one after the other, so a concurrent change may appear in only one of them.
+// FindInvoices returns the invoices with the given ID or invoice number. An empty mode means both modes. The invoice
+// and its lists are read one after the other, so a concurrent change may appear in only one of them.
 func FindInvoices(ctx context.Context, db DB, id, mode string) ([]ShownInvoice, error) {
 	found, err := schema.Rows(ctx, db, "read invoice "+id, func(row pgx.CollectableRow) (i ShownInvoice, err error) {
 		var state fold.Invoice
