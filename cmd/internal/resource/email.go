@@ -3,8 +3,6 @@ package resource
 import (
 	"cmp"
 	"context"
-	"strings"
-	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -31,20 +29,15 @@ addresses.`,
 		},
 		Drops: []string{"ABOUT", "EVENT", "NOTE"},
 	},
-	read: func(ctx context.Context, e Env, q Query) ([]timeline.Email, error) {
+	read: func(ctx context.Context, e Env, q Query) (_ []timeline.Email, err error) {
 		f := timeline.EmailFilter{Mode: cmp.Or(q.Text("mode"), "live"), Account: q.Text("account"),
 			Kind: q.Text("kind"), Outcome: q.Text("outcome"), Since: q.time("since"),
 			Until: q.time("until"), Limit: q.Limit}
-		if q.Cursor != "" {
-			at, key, found := strings.Cut(q.Cursor, "/")
-			var err error
-			if f.After.ListedAt, err = time.Parse(time.RFC3339Nano, at); err != nil || !found || key == "" {
-				return nil, noCursor()
-			}
-			f.After.Key = key
+		if f.After.ListedAt, f.After.Key, err = q.after(); err != nil {
+			return nil, err
 		}
 		return timeline.Emails(ctx, e.Operator.DB, f)
 	},
-	cursor: func(e timeline.Email) string { return e.ListedAt.UTC().Format(time.RFC3339Nano) + "/" + e.Key },
+	cursor: func(e timeline.Email) string { return timeCursor(e.ListedAt, e.Key) },
 	table:  tables.Emails,
 }

@@ -42,19 +42,14 @@ by day and currency.`,
 		Right: role.RightRead, Paged: true, Totals: "entry-sums", Filters: entryFilters,
 		Drops: []string{"PAID", "EVENT", "MONEY MOVED", "BY", "FEE", "INVOICE"},
 	},
-	read: func(ctx context.Context, e Env, q Query) ([]account.ListedEntry, error) {
+	read: func(ctx context.Context, e Env, q Query) (_ []account.ListedEntry, err error) {
 		f := entryFilter(q)
-		if q.Cursor != "" {
-			at, key, found := strings.Cut(q.Cursor, "/")
-			var err error
-			if f.After.OccurredAt, err = time.Parse(time.RFC3339Nano, at); err != nil || !found || key == "" {
-				return nil, noCursor()
-			}
-			f.After.Key = key
+		if f.After.OccurredAt, f.After.Key, err = q.after(); err != nil {
+			return nil, err
 		}
 		return account.Entries(ctx, e.Operator.DB, f)
 	},
-	cursor: func(l account.ListedEntry) string { return l.OccurredAt.UTC().Format(time.RFC3339Nano) + "/" + l.Key },
+	cursor: func(l account.ListedEntry) string { return timeCursor(l.OccurredAt, l.Key) },
 	table:  tables.Entries,
 }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -33,20 +31,17 @@ events of an outage.`,
 	read: func(ctx context.Context, e Env, q Query) ([]breaker.Outage, error) {
 		f := breaker.OutageFilter{Mode: cmp.Or(q.Text("mode"), "live"), Sink: q.Text("sink"), Since: q.time("since"),
 			Until: q.time("until"), Limit: q.Limit}
-		if q.Cursor != "" {
-			at, id, _ := strings.Cut(q.Cursor, "/")
-			var err error
-			if f.After.Since, err = time.Parse(time.RFC3339Nano, at); err != nil {
-				return nil, noCursor()
-			}
+		at, id, err := q.after()
+		if err != nil {
+			return nil, err
+		}
+		if f.After.Since = at; id != "" {
 			if f.After.ID, err = strconv.ParseInt(id, 10, 64); err != nil {
 				return nil, noCursor()
 			}
 		}
 		return breaker.Outages(ctx, e.Operator.DB, f)
 	},
-	cursor: func(o breaker.Outage) string {
-		return o.Since.UTC().Format(time.RFC3339Nano) + "/" + strconv.FormatInt(o.ID, 10)
-	},
-	table: tables.Outages,
+	cursor: func(o breaker.Outage) string { return timeCursor(o.Since, strconv.FormatInt(o.ID, 10)) },
+	table:  tables.Outages,
 }

@@ -207,6 +207,23 @@ func (q Query) duration(name string) time.Duration {
 
 func noCursor() error { return decide.Invalidf("cursor: use the next of a page") }
 
+// timeCursor returns the cursor of an item in a list that is ordered by time, and then by key.
+func timeCursor(at time.Time, key string) string {
+	return at.UTC().Format(time.RFC3339Nano) + "/" + key
+}
+
+// after parses a cursor of [timeCursor]. It returns zero values without a cursor.
+func (q Query) after() (at time.Time, key string, err error) {
+	if q.Cursor == "" {
+		return at, "", nil
+	}
+	text, key, _ := strings.Cut(q.Cursor, "/")
+	if at, err = time.Parse(time.RFC3339Nano, text); err != nil || key == "" {
+		return at, "", noCursor()
+	}
+	return at, key, nil
+}
+
 // list implements [List] for items of type T.
 type list[T any] struct {
 	Description

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strings"
-	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -33,18 +32,17 @@ unless an event arrives before. A later event can change or remove an action. Fo
 	read: func(ctx context.Context, e Env, q Query) ([]account.Scheduled, error) {
 		f := account.ScheduledFilter{Mode: cmp.Or(q.Text("mode"), "live"), Account: q.Text("account"),
 			Since: q.ahead("since"), Until: q.ahead("until"), Limit: q.Limit}
-		if q.Cursor != "" {
-			parts := strings.SplitN(q.Cursor, "/", 3)
-			at, err := time.Parse(time.RFC3339Nano, parts[0])
-			if err != nil || len(parts) != 3 {
-				return nil, noCursor()
-			}
-			f.After = account.Due{At: at, Kind: fold.DueKind(parts[1]), Object: parts[2]}
+		at, key, err := q.after()
+		if err != nil {
+			return nil, err
 		}
+		kind, object, found := strings.Cut(key, "/")
+		if key != "" && !found {
+			return nil, noCursor()
+		}
+		f.After = account.Due{At: at, Kind: fold.DueKind(kind), Object: object}
 		return account.ListScheduled(ctx, e.Operator.DB, f)
 	},
-	cursor: func(s account.Scheduled) string {
-		return s.At.UTC().Format(time.RFC3339Nano) + "/" + string(s.Kind) + "/" + s.Object
-	},
-	table: tables.Scheduled,
+	cursor: func(s account.Scheduled) string { return timeCursor(s.At, string(s.Kind)+"/"+s.Object) },
+	table:  tables.Scheduled,
 }

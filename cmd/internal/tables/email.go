@@ -2,6 +2,7 @@ package tables
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
@@ -12,13 +13,18 @@ import (
 // Emails lists e-mails to customers.
 func Emails(emails []timeline.Email) output.Table {
 	return output.Rows("WHEN|E-MAIL|ACCOUNT|ABOUT|OUTCOME|NOTE|EVENT", emails, func(e timeline.Email) []any {
-		about := cmp.Or(e.Number, e.Object)
-		if about == e.Account {
-			about = ""
-		}
-		return []any{&e.ListedAt, label.Email(e.Key), accountLink(e.Account, e.Mode), objectLink(about),
-			output.Badge(e.Outcome), emailNote(e), eventLink(e.Event)}
+		return []any{&e.ListedAt, label.Email(e.Key), accountLink(e.Account, e.Mode),
+			aboutLink(e.Number, e.Object, e.Account), output.Badge(e.Outcome), emailNote(e), eventLink(e.Event)}
 	})
+}
+
+// aboutLink links to the invoice or the object of a row. It omits an object that is the account itself.
+func aboutLink(number, object, account string) any {
+	name := cmp.Or(number, object)
+	if name == account {
+		name = ""
+	}
+	return objectLink(name)
 }
 
 // emailNote explains the outcome of an e-mail, and what happens next.
@@ -52,11 +58,5 @@ func emailNote(e timeline.Email) string {
 	if e.Parked {
 		notes = append(notes, "its event waits for a decision")
 	}
-	var said []string
-	for _, note := range notes {
-		if note != "" {
-			said = append(said, note)
-		}
-	}
-	return strings.Join(said, "; ")
+	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
 }

@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/output"
@@ -11,22 +10,17 @@ import (
 // Scheduled lists scheduled actions.
 func Scheduled(actions []account.Scheduled) output.Table {
 	return output.Rows("WHEN|WHAT|ACCOUNT|ABOUT|AMOUNT|NOTE|EVENT", actions, func(s account.Scheduled) []any {
-		about := cmp.Or(s.Number, s.Object)
-		if about == s.Account {
-			about = ""
-		}
 		var amount output.Money
 		if s.Amount != nil {
 			amount = moneyOf(*s.Amount, s.Currency)
 		}
-		return []any{&s.At, planned(s.Due), accountLink(s.Account, s.Mode), objectLink(about), amount,
-			obstacle(s, time.Now()), eventLink(s.Event)}
+		return []any{&s.At, planned(s.Due), accountLink(s.Account, s.Mode),
+			aboutLink(s.Number, s.Object, s.Account), amount, obstacle(s, time.Now()), eventLink(s.Event)}
 	})
 }
 
 // obstacle describes the reason why an action does not start by itself at its time, or "". The run of another action of
-// the account also executes it. An event in progress delays only an
-// action that is due already.
+// the account also executes it. An event in progress delays only an action that is due already.
 func obstacle(s account.Scheduled, now time.Time) string {
 	switch {
 	case s.Parked():
