@@ -81,6 +81,14 @@ func Map[K comparable, V any](ctx context.Context, db Querier, doing, sql string
 	return values, nil
 }
 
+// Until returns the upper bound of a list: at, or a time later than every stored time if at is zero.
+func Until(at time.Time) time.Time {
+	if at.IsZero() {
+		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return at
+}
+
 // Exec runs a statement.
 func Exec(ctx context.Context, db Execer, doing, sql string, args ...any) error {
 	_, err := Changes(ctx, db, doing, sql, args...)

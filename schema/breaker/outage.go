@@ -73,9 +73,6 @@ type OutageFilter struct {
 	Limit int
 }
 
-// endOfTime is later than any outage.
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // mostCounted is the maximum number of events that the list counts per outage, so that a page of long outages does not
 // exceed the timeout of the console.
 const mostCounted = 10_000
@@ -117,13 +114,6 @@ select l.id, l.sink, l.since, l.until, extract(epoch from coalesce(l.until, now(
 // Outages returns the outages that match f, the newest first. The cost depends on the number of affected events of the
 // returned outages.
 func Outages(ctx context.Context, db schema.Querier, f OutageFilter) ([]Outage, error) {
-	until, before := f.Until, f.After.Since
-	if until.IsZero() {
-		until = endOfTime
-	}
-	if before.IsZero() {
-		before = endOfTime
-	}
-	return schema.List[Outage](ctx, db, "list outages", outages, f.Sink, f.Since, until, before, f.After.ID, f.Limit,
-		f.Mode, mostCounted)
+	return schema.List[Outage](ctx, db, "list outages", outages, f.Sink, f.Since, schema.Until(f.Until),
+		schema.Until(f.After.Since), f.After.ID, f.Limit, f.Mode, mostCounted)
 }

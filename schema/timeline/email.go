@@ -131,15 +131,12 @@ with mine as materialized (
 
 // Emails returns the e-mails that match f, newest first. An e-mail that waits for its first attempt is not in the list.
 func Emails(ctx context.Context, db schema.Querier, f EmailFilter) ([]Email, error) {
-	kinds, outcomes, until := EmailKinds, EmailOutcomes, endOfTime
+	kinds, outcomes, until := EmailKinds, EmailOutcomes, schema.Until(f.Until)
 	if f.Kind != "" {
 		kinds = []string{f.Kind}
 	}
 	if f.Outcome != "" {
 		outcomes = []string{f.Outcome}
-	}
-	if !f.Until.IsZero() {
-		until = f.Until
 	}
 	after, key := f.After.ListedAt, f.After.Key
 	if key == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawlhq/pawl/schema/timeline"
 )
 
-// mailed creates e-mails of three events in live mode and one in test mode. Those of acme: a receipt in each outcome, a
-// reminder that belongs to the event of the subscription, and an e-mail of a connected account.
+// mailed creates e-mails of three events in live mode and one in test mode. The account acme has
+// an e-mail in each outcome, and a reminder that belongs to the event of the subscription.
 func mailed(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := schematest.New(t)

@@ -178,9 +178,9 @@ func SumUp(ctx context.Context, db schema.Querier, f Filter, most int) (Sum, err
 
 // found returns the SQL that finds the receipts, and the arguments of this SQL.
 func (f Filter) found() (sql string, args []any) {
-	until, before := endOfTime, cmp.Or(f.OlderThan, uuid.Max.String())
+	until, before := schema.Until(f.Until), cmp.Or(f.OlderThan, uuid.Max.String())
 	if !f.Until.IsZero() {
-		until, before = f.Until, min(before, idAt(f.Until.Add(otherClock)))
+		before = min(before, idAt(f.Until.Add(otherClock)))
 	}
 	args = []any{f.Status, f.Source, f.Type, f.ReasonCode, idAt(f.Since.Add(-otherClock)), before,
 		f.Since, cmp.Or(max(f.Limit, 0), defaultLimit), until, f.Mode}

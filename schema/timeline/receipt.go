@@ -90,9 +90,6 @@ const (
 	otherClock   = time.Minute
 )
 
-// endOfTime is later than any event.
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // idAt returns an ID that sorts before every ID created at the given time or later, because an ID begins with its time
 // in milliseconds (RFC 9562, version 7). IDs and the times of receipt come from different clocks, which may differ by
 // otherClock.

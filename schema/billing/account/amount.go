@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -68,7 +67,7 @@ func minor(whole, fraction string, decimals int) int64 {
 	}
 	fraction += strings.Repeat("0", decimals-len(fraction))
 	amount, err := strconv.ParseInt(strings.ReplaceAll(whole, ",", "")+fraction, 10, 64)
-	if err != nil || amount == math.MaxInt64 {
+	if err != nil {
 		return -1
 	}
 	return amount

@@ -85,14 +85,6 @@ func (f EntryFilter) kinds() []string {
 	return EntryKinds
 }
 
-// bounds returns the half-open range of time.
-func (f EntryFilter) bounds() (since, until time.Time) {
-	if until = f.Until; until.IsZero() {
-		until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	return f.Since, until
-}
-
 // entryFields completes the entries of the page. The person who corrected an entry is in the audit trail: the decision
 // precedes the booking.
 const entryFields = `
@@ -123,7 +115,7 @@ with page as materialized (
 
 // Entries returns the entries that match f. The entry with the latest movement comes first.
 func Entries(ctx context.Context, db DB, f EntryFilter) ([]ListedEntry, error) {
-	since, until := f.bounds()
+	since, until := f.Since, schema.Until(f.Until)
 	after, key := f.After.OccurredAt, f.After.Key
 	if key == "" {
 		after = until
@@ -193,7 +185,7 @@ const atOnce = 31 * 24 * time.Hour
 // EntrySums returns the totals by day (UTC) and currency of the entries that match f. The newest day comes first, and
 // the currencies of a day are in alphabetical order. It reads the entries of the returned days, and of up to 31 more.
 func EntrySums(ctx context.Context, db DB, f EntryFilter) ([]EntrySum, error) {
-	since, until := f.bounds()
+	since, until := f.Since, schema.Until(f.Until)
 	if !f.After.OccurredAt.IsZero() { // continue on the day of the last row, which can have further currencies
 		until = earlier(until, f.After.OccurredAt.Add(24*time.Hour))
 	}

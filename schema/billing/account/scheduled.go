@@ -69,8 +69,8 @@ with page as materialized (
 // ListScheduled returns the scheduled actions that match f, earliest first. The list begins with actions that are due
 // and have not started.
 func ListScheduled(ctx context.Context, db schema.Querier, f ScheduledFilter) ([]Scheduled, error) {
-	_, until := EntryFilter{Until: f.Until}.bounds()
-	sql, args := scheduledSQL, []any{f.Mode, f.Since, until, f.After.At, f.After.Object, f.After.Kind, f.Limit}
+	sql := scheduledSQL
+	args := []any{f.Mode, f.Since, schema.Until(f.Until), f.After.At, f.After.Object, f.After.Kind, f.Limit}
 	if f.Account != "" {
 		sql, args = accountScheduledSQL, append(args, f.Account)
 	}
