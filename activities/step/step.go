@@ -72,23 +72,24 @@ func (f *Flows) handling(r receipt.Receipt) *flow.Flow {
 	return nil
 }
 
-// plan evaluates a flow for a receipt. code and why are set if the run must park.
-func (f *Flows) plan(ctx context.Context, active *flow.Flow, r receipt.Receipt) (p flow.Plan, code, why string,
+// Plan evaluates a flow for a receipt. code and why are set if the run must park.
+func Plan(ctx context.Context, receipts *receipt.Store, f *flow.Flow, r receipt.Receipt) (p flow.Plan, code, why string,
 	err error) {
-	e, code, why, err := f.event(ctx, r)
+	e, code, why, err := eventOf(ctx, receipts, r)
 	if err != nil || code != "" {
 		return p, code, why, err
 	}
-	p, err = active.Plan(e)
+	p, err = f.Plan(e)
 	if failed, ok := errors.AsType[*flow.Error](err); ok {
 		return p, activities.CodeFlowFault, failed.Error(), nil
 	}
 	return p, "", "", err
 }
 
-// event reads the payload of a receipt. code and why are set if no flow can read it.
-func (f *Flows) event(ctx context.Context, r receipt.Receipt) (e *flow.Event, code, why string, err error) {
-	body, err := f.Receipts.Body(ctx, r.ID)
+// eventOf reads the payload of a receipt. code and why are set if no flow can read it.
+func eventOf(ctx context.Context, receipts *receipt.Store, r receipt.Receipt) (e *flow.Event, code, why string,
+	err error) {
+	body, err := receipts.Body(ctx, r.ID)
 	if errors.Is(err, schema.ErrNotFound) {
 		return nil, activities.CodeBodyErased, "the payload was deleted", nil
 	}
@@ -163,7 +164,7 @@ func (f *Flows) open(ctx context.Context, in activities.EffectInput[flow.Call]) 
 		return s, effect.Infrastructure(err)
 	}
 	var why string
-	if s.event, _, why, err = f.event(ctx, r); err != nil {
+	if s.event, _, why, err = eventOf(ctx, f.Receipts, r); err != nil {
 		return s, effect.Infrastructure(err)
 	}
 	if why != "" {
@@ -325,7 +326,7 @@ func (f *Flows) PlanFlow(ctx context.Context, r receipt.Receipt, result *activit
 	if active == nil {
 		return nil
 	}
-	p, code, why, err := f.plan(ctx, active, r)
+	p, code, why, err := Plan(ctx, f.Receipts, active, r)
 	if err == nil && code == "" {
 		err = f.save(ctx, active)
 	}

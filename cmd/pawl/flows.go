@@ -158,10 +158,8 @@ func publishedMeta(of config.Flow, payload []byte) (m flow.Meta, err error) {
 
 // sourceOf returns a source with the events of a flow, and its provider.
 func sourceOf(cfg *config.Config, f config.Flow) (source, provider string) {
-	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
-		if s := cfg.Sources[name]; f.On.Source == name || f.On.Source == "" && f.On.Provider == s.Provider {
-			return name, s.Provider
-		}
+	if names := cfg.SourcesOf(f); len(names) > 0 {
+		return names[0], cfg.Sources[names[0]].Provider
 	}
 	return f.On.Source, f.On.Provider
 }

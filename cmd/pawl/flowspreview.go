@@ -3,9 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,11 +13,11 @@ import (
 
 	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/activities/published"
+	"github.com/pawlhq/pawl/activities/step"
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -120,20 +117,6 @@ func flowNamed(cfg *config.Config, name string) (config.Flow, error) {
 	return of, nil
 }
 
-// sourcesOf returns the sources that deliver the events of a flow.
-func sourcesOf(cfg *config.Config, f config.Flow) (names []string) {
-	if f.On.Published != nil {
-		return []string{published.Source}
-	}
-	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
-		s := cfg.Sources[name]
-		if (f.On.Source == "" || f.On.Source == name) && (f.On.Provider == "" || f.On.Provider == s.Provider) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // typesOf returns the event types of a flow; "" is any type.
 func typesOf(f config.Flow) []string {
 	if types := slices.Concat(f.On.Published, f.On.Types); len(types) > 0 {
@@ -144,10 +127,13 @@ func typesOf(f config.Flow) []string {
 
 // read plans the flow for the newest events that match the filter.
 func (p *previewedFlow) read(ctx context.Context, s *command.Session, of config.Flow, f timeline.Filter) error {
-	limit := f.Limit
+	limit, sources := f.Limit, s.Config.SourcesOf(of)
+	if of.On.Published != nil {
+		sources = []string{published.Source}
+	}
 	f.Limit++
 	var found []timeline.Receipt
-	for _, source := range sourcesOf(s.Config, of) {
+	for _, source := range sources {
 		for _, eventType := range typesOf(of) {
 			f.Source, f.Type = source, eventType
 			some, err := timeline.List(ctx, s.DB, f)
@@ -187,34 +173,20 @@ func previewOf(ctx context.Context, s *command.Session, name string, f *flow.Flo
 	r timeline.Receipt) (e previewedEvent, err error) {
 	e = previewedEvent{EventID: r.EventID, Source: r.Source, Type: r.Type, Mode: r.Mode, Status: r.Status,
 		ReceivedAt: r.ReceivedAt, Steps: []previewedStep{}}
-	body, err := s.Receipts.Body(ctx, r.ID)
-	if errors.Is(err, schema.ErrNotFound) {
-		e.Problem = "the payload was deleted"
-		return e, nil
-	}
+	stored, err := s.Receipts.Get(ctx, r.ID)
 	if err != nil {
 		return e, err
 	}
-	if hash := sha256.Sum256(body.Bytes); hex.EncodeToString(hash[:]) != r.BodyHash {
-		e.Problem = "the stored payload differs from the received one"
-		return e, nil
-	}
-	read, err := flow.NewEvent(flow.Meta{ID: r.EventID, Type: r.Type, Provider: r.Provider, Source: r.Source,
-		Account: r.Account, Mode: r.Mode, Object: r.ObjectID}, body.Bytes, r.ReceivedAt)
-	if err != nil {
-		e.Problem = err.Error()
-		return e, nil
-	}
-	planned, err := f.Plan(read)
-	if err != nil {
-		e.Problem = err.Error()
-		return e, nil
+	p, _, why, err := step.Plan(ctx, s.Receipts, f, stored)
+	if err != nil || why != "" {
+		e.Problem = why
+		return e, err
 	}
 	var keys []string
-	for i, step := range plan.Configured(flow.Run{Name: name, Hash: f.Hash, Steps: planned.Steps},
+	for i, of := range plan.Configured(flow.Run{Name: name, Hash: f.Hash, Steps: p.Steps},
 		event.Ref{Provider: r.Provider, Mode: r.Mode, Account: r.Account}) {
-		e.Steps = append(e.Steps, previewedStep{Name: planned.Steps[i].Label(), Key: step.Key})
-		keys = append(keys, step.Key)
+		e.Steps = append(e.Steps, previewedStep{Name: p.Steps[i].Label(), Key: of.Key})
+		keys = append(keys, of.Key)
 	}
 	held, err := ledger.Peek(ctx, s.DB, keys)
 	for i := range e.Steps {

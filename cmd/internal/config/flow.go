@@ -34,7 +34,7 @@ func (c *Config) FlowOf(source, eventType string) string {
 // HasFlow reports whether a flow handles any event of a source.
 func (c *Config) HasFlow(source string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(c.Flows)), func(name string) bool {
-		return slices.Contains(c.sourcesOf(c.Flows[name]), source)
+		return slices.Contains(c.SourcesOf(c.Flows[name]), source)
 	})
 }
 
@@ -46,8 +46,8 @@ func (c *Config) PublishedTypes() (types []string) {
 	return types
 }
 
-// sourcesOf returns the sources with the events of a flow. It returns nil for a flow on published events.
-func (c *Config) sourcesOf(f Flow) (names []string) {
+// SourcesOf returns the sources with the events of a flow. It returns nil for a flow on published events.
+func (c *Config) SourcesOf(f Flow) (names []string) {
 	if f.On.Published != nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (f *Flow) checkPublished(c *checker, key string) {
 // billing.
 func (c *Config) modesOf(f Flow) (names []string) {
 	if f.On.Published == nil {
-		return c.sourcesOf(f)
+		return c.SourcesOf(f)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
 		if c.Sources[name].Provider == billing {
@@ -166,7 +166,7 @@ func (f *Flow) checkModes(c *checker, key, sink string, known *Sink) {
 }
 
 func (f *Flow) checkTrigger(c *checker, key string) {
-	sources := c.cfg.sourcesOf(*f)
+	sources := c.cfg.SourcesOf(*f)
 	switch {
 	case f.On.Source != "" && len(sources) == 0:
 		c.bad(key+".source", fmt.Sprintf("%q is not a source", f.On.Source),
@@ -202,8 +202,8 @@ func (c *checker) flowsDiffer() {
 				func(t string) bool { return slices.Contains(b.On.Published, t) })
 			types := len(a.On.Types) == 0 || len(b.On.Types) == 0 ||
 				slices.ContainsFunc(a.On.Types, func(t string) bool { return slices.Contains(b.On.Types, t) })
-			sources := slices.ContainsFunc(c.cfg.sourcesOf(a),
-				func(s string) bool { return slices.Contains(c.cfg.sourcesOf(b), s) })
+			sources := slices.ContainsFunc(c.cfg.SourcesOf(a),
+				func(s string) bool { return slices.Contains(c.cfg.SourcesOf(b), s) })
 			if published || types && sources {
 				c.bad("flows."+name+".on", "selects events that flow "+other+" also selects",
 					"move the steps into one flow, and give them conditions: an event has at most one flow")
