@@ -173,15 +173,19 @@ func (g *Gate) recovered() {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
 	if g.health.out != nil {
-		g.health.out, g.health.failures, g.health.keys, g.health.events = nil, breaker.Failures{}, nil, nil
+		g.health.out = nil
+		g.health.forget()
 	}
 }
+
+// forget resets the count of failures.
+func (h *health) forget() { h.failures, h.keys, h.events = breaker.Failures{}, nil, nil }
 
 // answered resets the failure count after a response and reports whether the breaker is open.
 func (g *Gate) answered() (out bool) {
 	g.health.mu.Lock()
 	defer g.health.mu.Unlock()
-	g.health.failures, g.health.keys, g.health.events = breaker.Failures{}, nil, nil
+	g.health.forget()
 	return g.health.out != nil
 }
 
@@ -193,7 +197,7 @@ func (g *Gate) failed(c Call, p Policy, reason, detail string) (breaker.Failures
 	defer g.health.mu.Unlock()
 	h := &g.health
 	if h.failures.Reason != reason {
-		h.failures, h.keys, h.events = breaker.Failures{}, nil, nil
+		h.forget()
 	}
 	h.failures = h.failures.And(reason, detail, p.about(c), c.EventID)
 	if !slices.Contains(h.keys, c.Key) && len(h.keys) < mostKeys {

@@ -79,7 +79,7 @@ func TestPlan_ExpensiveItems_ExceedBudget(t *testing.T) {
 	}
 }
 
-// A search in a list costs its length, and a regular expression its length and that of the text.
+// A search in a list costs the length of the list. A regular expression costs its length times the length of the text.
 func TestPlan_ExpensiveFunctions_ExceedBudget(t *testing.T) {
 	t.Parallel()
 	const items = 2000

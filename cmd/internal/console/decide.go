@@ -258,7 +258,7 @@ func (p *decisionPage) told(answer *decide.Answer) {
 	case *event.Result:
 		p.Follow = "/events/" + url.PathEscape(r.Receipt)
 	case *account.Result:
-		p.Follow = "/accounts/" + r.Mode + "/" + url.PathEscape(r.Account)
+		p.Follow = accountHref(r.Mode, r.Account)
 	case *job.Job:
 		p.Follow = "/jobs/" + url.PathEscape(r.ID)
 	case *task.Result:

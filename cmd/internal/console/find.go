@@ -62,9 +62,9 @@ func (s *Server) find(v *visit) error {
 	acc, err := account.Show(v.ctx(), s.Operator.DB, q, "")
 	switch {
 	case err == nil && len(about) == 0, err == nil && acc.ID == q:
-		return v.Redirect(http.StatusSeeOther, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID))
+		return v.Redirect(http.StatusSeeOther, accountHref(acc.Mode, acc.ID))
 	case err == nil:
-		page.Account, page.AccountHref = acc.ID, "/accounts/"+acc.Mode+"/"+url.PathEscape(acc.ID)
+		page.Account, page.AccountHref = acc.ID, accountHref(acc.Mode, acc.ID)
 	case !decide.IsFault(err, decide.Unknown):
 		return err
 	case len(about) == 0:
@@ -73,7 +73,7 @@ func (s *Server) find(v *visit) error {
 			return err
 		}
 		if len(alike) > 0 {
-			page.Account, page.AccountHref = alike[0].ID, "/accounts/"+alike[0].Mode+"/"+url.PathEscape(alike[0].ID)
+			page.Account, page.AccountHref = alike[0].ID, accountHref(alike[0].Mode, alike[0].ID)
 			return s.render(v, http.StatusOK, "find", "Find "+q, page)
 		}
 	}

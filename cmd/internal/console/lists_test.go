@@ -52,7 +52,7 @@ func TestMoney_ListedSummedAndDownloaded(t *testing.T) {
 	}
 }
 
-// Support sees what a customer was sent, about which invoice, and can send an unclear e-mail again. No page contains an
+// Support sees the e-mails of a customer with their invoices, and can send an unclear e-mail again. No page contains an
 // address.
 func TestEmails_ListedWithTheirDecision(t *testing.T) {
 	t.Parallel()

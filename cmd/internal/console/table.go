@@ -205,10 +205,12 @@ func hrefOf(l output.Link) string {
 	case l.To == output.Task:
 		return "/tasks/" + id
 	case l.To == output.Account && l.Mode != "":
-		return "/accounts/" + l.Mode + "/" + id
+		return accountHref(l.Mode, l.ID)
 	}
 	return "/find?q=" + url.QueryEscape(l.ID)
 }
+
+func accountHref(mode, id string) string { return "/accounts/" + mode + "/" + url.PathEscape(id) }
 
 // newReceipts returns a table of events.
 func newReceipts(receipts []timeline.Receipt) shownTable {
