@@ -90,11 +90,13 @@ func TestInTx_LockHeldElsewhere_OneTriesOthersGoOn(t *testing.T) {
 	if err := b.inTx(b.queued("in_0", "held"), lock("held")); !errors.As(err, &first) || first.Queue != "held" || first.Since.IsZero() {
 		t.Fatalf("got %v, want that it is stalled, and since when", err)
 	}
-	// While one transaction tries to get the lock, the others do not reach the database.
-	trying, tried := make(chan struct{}), make(chan error, 1)
+	// While one transaction tries to get the lock, the others do not reach the database. On a busy
+	// machine its attempt might end before the others begin, so it waits for them.
+	trying, others, tried := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		tried <- b.inTx(b.queued("in_1", "held"), func(ctx context.Context, tx ledger.Tx) error {
 			close(trying)
+			<-others
 			return lock("held")(ctx, tx)
 		})
 	}()
@@ -103,6 +105,7 @@ func TestInTx_LockHeldElsewhere_OneTriesOthersGoOn(t *testing.T) {
 	if err := b.inTx(b.queued("in_2", "held"), func(context.Context, ledger.Tx) error { t.Error("it was let in"); return nil }); !errors.As(err, &stalled) || stalled.Since != first.Since {
 		t.Errorf("got %v, want that it is stalled since %s", err, first.Since)
 	}
+	close(others)
 	if err := b.inTx(b.queued("in_3", "free"), lock("free")); err != nil {
 		t.Errorf("of another account: %v", err)
 	}

@@ -25,10 +25,12 @@ func TestIntake_SameEventTwice_OneReceiptOneRun(t *testing.T) {
 	in := w.ingress("")
 	w.worker("")
 	e := newInvoice(t, nil)
-	for i, want := range []int{http.StatusAccepted, http.StatusOK} {
-		if d := w.sender.post(in.url, e); d.status != want {
-			t.Errorf("delivery %d was answered %d %s, want %d", i+1, d.status, d.body, want)
-		}
+	post := func() delivery {
+		return w.sender.accepted(e, func() *http.Request { return w.sender.request(in.url, e, time.Now()) })
+	}
+	post()
+	if d := post(); d.status != http.StatusOK {
+		t.Errorf("the second delivery was answered %d %s, want 200", d.status, d.body)
 	}
 	w.awaitStatus(patience, []invoice{e}, processed)
 	w.check(nil)
@@ -83,11 +85,11 @@ func TestIntake_TwoEventsOfOneInvoice_EffectsOnce(t *testing.T) {
 					t.Fatalf("the pair is about %s and %s, want one invoice", pair[0].invoice, pair[1].invoice)
 				}
 				if i == 0 { // deliver one pair sequentially
-					w.sender.post(in.url, pair[0])
+					w.deliver(in, pair[0])
 					w.awaitStatus(patience, pair[:1], processed)
-					w.sender.post(in.url, pair[1])
+					w.deliver(in, pair[1])
 				} else {
-					w.sender.postAll(pair[:], 1, in.url)
+					w.deliverAll(in, pair[:])
 				}
 				events = append(events, pair[:]...)
 			}
@@ -182,7 +184,7 @@ func TestIntake_Signatures(t *testing.T) {
 		d := w.postOff(in, e, off)
 		if off.Abs() < 300*time.Second {
 			kept = append(kept, e)
-			if d.status != http.StatusAccepted {
+			if !d.acknowledged() { // 200 if postOff had to repeat it
 				t.Errorf("signed %s from now: answered %d %s, want 202", off, d.status, d.body)
 			}
 		} else if d.status != http.StatusUnauthorized {
@@ -202,8 +204,8 @@ func TestIntake_Signatures(t *testing.T) {
 }
 
 // postOff delivers e with a signature time that differs from the current time by off. pawl compares whole seconds, so
-// the result is inconclusive if the second changes during a delivery, and postOff repeats it. A rejection of an
-// expired signature is conclusive.
+// the result is inconclusive if the second changes during a delivery, or if the database is too slow, and postOff
+// repeats it. A rejection of an expired signature is conclusive.
 func (w *world) postOff(in endpoint, e invoice, off time.Duration) delivery {
 	w.t.Helper()
 	for range 20 {
@@ -213,7 +215,7 @@ func (w *world) postOff(in endpoint, e invoice, off time.Duration) delivery {
 			now = time.Now()
 		}
 		d := w.sender.do(e, w.sender.request(in.url, e, now.Add(off)))
-		if time.Now().Unix() == now.Unix() || off.Abs() > 300*time.Second && d.status == http.StatusUnauthorized {
+		if time.Now().Unix() == now.Unix() && d.status != http.StatusServiceUnavailable || off.Abs() > 300*time.Second && d.status == http.StatusUnauthorized {
 			return d
 		}
 	}
