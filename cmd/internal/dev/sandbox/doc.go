@@ -5,22 +5,27 @@
 //
 // # Services
 //
-//	SMTP                       email       any message; no TLS, no authentication
-//	PUT    /workspaces/{account}  workspaces  a JSON object: the target state, one per "mode"
-//	POST   /entries            finance     a JSON object with the field "account"
-//	POST   /events             events      a CloudEvent, structured (ID in the body) or binary (ce-id)
-//	POST   /relayed            relayed     any body with a webhook-id; stored as a string if it is not JSON
+//	SMTP                     email          any message; no TLS, no authentication
+//	PUT /workspaces/ACCOUNT  workspaces     a JSON object: the target state, one per "mode"
+//	POST /entries            finance        a JSON object with the field "account"
+//	POST /sinks/NAME/…       sinks          a request of a flow with any JSON or no body; also PUT, PATCH and DELETE
+//	POST /events             events         a CloudEvent, structured (ID in the body) or binary (ce-id)
+//	POST /relayed            relayed        any body with a webhook-id; stored as a string if it is not JSON
+//	POST /notifications      notifications  a message to people, as a JSON object
 //
-// GET /workspaces/{account} returns the target of a workspace; ?mode=test selects the mode, and without it live comes
-// before test. GET on /workspaces, /entries, /events, /relayed and /emails lists the records; ?account= selects an
-// account. GET / is a page with all records. GET /openapi.yaml describes the requests.
+// GET /workspaces/ACCOUNT returns the target of a workspace; ?mode=test selects the mode, and without it live comes
+// before test. GET on /workspaces, /entries, /sinks, /events, /relayed, /notifications and /emails lists the records;
+// ?account= selects an account. GET / is a page with all records. GET /openapi.yaml describes the requests.
 //
 // The sandbox answers a request with the header Pawl-Check: true (pawl sinks check) without storing it.
 //
-// The workspace and finance APIs require an Idempotency-Key (otherwise 400). A repeated key with the same bytes returns
-// the first answer with the header Idempotent-Replayed: true. A repeated key with other bytes returns 409. A workspace
-// target with a lower "version" than the current one is stored in the journal and answered with 200, and the workspace
-// does not change. A CloudEvent is identified by its ID, and a relayed event by its webhook-id; a
+// The answer to a request of a flow contains the fields of its body and, unless the body contains one, an "id" that
+// depends on the Idempotency-Key.
+//
+// Workspaces, finance, sinks and notifications require an Idempotency-Key (otherwise 400). A repeated key with the same
+// bytes returns the first answer with the header Idempotent-Replayed: true. A repeated key with other bytes returns 409.
+// A workspace target with a lower "version" than the current one is stored in the journal and answered with 200, and
+// the workspace does not change. A CloudEvent is identified by its ID, and a relayed event by its webhook-id; a
 // repeated ID is a duplicate even if its body differs. SMTP has no keys: a repeated message is a second message, with
 // "first" set to false.
 //
@@ -44,8 +49,8 @@
 //
 // # Journal
 //
-// Each accepted request is one line in DIR/{email,workspaces,finance,events,relayed}.jsonl. The line is written before
-// the answer. A kill -9 loses no line; a power failure can.
+// Each accepted request is one line in DIR/{email,workspaces,finance,sinks,events,relayed,notifications}.jsonl. The line is
+// written before the answer. A kill -9 loses no line; a power failure can.
 //
 //	{"received_at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
 //

@@ -18,9 +18,12 @@ const (
 	finance    = "finance"
 	events     = "events"
 	relayed    = "relayed"
+	// flowSinks are the sinks of flows: any path below /sinks/NAME.
+	flowSinks     = "sinks"
+	notifications = "notifications"
 )
 
-var services = []string{email, workspaces, finance, events, relayed}
+var services = []string{email, workspaces, finance, flowSinks, events, relayed, notifications}
 
 // faultable lists the services that accept faults.
 var faultable = append(slices.Clone(services), stripe)
@@ -73,7 +76,8 @@ type fault struct {
 	Account string `json:"account,omitempty"`
 	// Plan limits the fault to workspaces with this plan, or with plan:seats. Empty means any plan.
 	Plan string `json:"plan,omitempty"`
-	// Path limits the fault to one list of the Stripe API, for example charges. Empty means any list.
+	// Path limits the fault to one list of the Stripe API, for example charges, or to one sink of flows and the
+	// beginning of a path there, for example stock:reservations. Empty means any path.
 	Path          string `json:"path,omitempty"`
 	IgnoreVersion bool   `json:"ignore_version,omitempty"`
 }
@@ -110,7 +114,7 @@ func (f fault) validate() error {
 		lowest = 400
 	}
 	answers := f.Mode == modeStatus || f.Mode == modeStatusAfterAccept
-	ofStripe := f.Mode == modeStale || f.Mode == modeMissing || f.Mode == modeUnsettled || f.Path != ""
+	ofStripe := f.Mode == modeStale || f.Mode == modeMissing || f.Mode == modeUnsettled
 	var errs []error
 	for _, rule := range []struct {
 		broken bool
@@ -131,7 +135,9 @@ func (f fault) validate() error {
 		{f.Plan != "" && !workspace, "plan is for service workspaces only"},
 		{f.IgnoreVersion && !workspace, "ignore_version is for service workspaces only"},
 		{ofStripe && f.Service != stripe,
-			"path, and the modes stale, missing and unsettled, are for service stripe only"},
+			"the modes stale, missing and unsettled are for service stripe only"},
+		{f.Path != "" && f.Service != stripe && f.Service != flowSinks,
+			"path is for the services stripe and sinks only"},
 		{f.LatencyMS < 0 || f.LatencyMS > maxLatencyMS || f.Mode == modeLatency && f.LatencyMS == 0,
 			fmt.Sprintf("latency_ms is %d: want 1 to %d", f.LatencyMS, maxLatencyMS)},
 		{!mail && f.SMTP != "", "smtp is for service email only"},
@@ -160,7 +166,7 @@ func (fs *faults) add(f fault) {
 }
 
 // take uses up one request of the first fault that matches the service, the stage ("" for HTTP), the account, and the
-// plan of a workspace or the path of a Stripe list. It returns the fault, or the zero value if none matches.
+// plan of a workspace or the path of a request to Stripe or a flow's sink. It returns the fault, or the zero value if none matches.
 func (fs *faults) take(service string, at stage, account, what string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

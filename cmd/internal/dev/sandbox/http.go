@@ -23,9 +23,11 @@ const maxBody = 1 << 20
 func (s *Sandbox) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, v := range received {
-		mux.HandleFunc(v.pattern, s.faulty(v.name, func(r *http.Request, body []byte, f fault) reply {
-			return s.receive(v, r, body, f)
-		}))
+		for _, method := range v.methods {
+			mux.HandleFunc(method+" "+v.path, s.faulty(v.name, func(r *http.Request, body []byte, f fault) reply {
+				return s.receive(v, r, body, f)
+			}))
+		}
 	}
 	for pattern, handle := range map[string]func(*http.Request) reply{
 		"GET /workspaces/{account}": s.getWorkspace,
@@ -33,6 +35,8 @@ func (s *Sandbox) routes() http.Handler {
 		"GET /entries":              s.list(finance),
 		"GET /events":               s.list(events),
 		"GET /relayed":              s.list(relayed),
+		"GET /sinks":                s.list(flowSinks),
+		"GET /notifications":        s.list(notifications),
 		"GET /emails":               s.list(email),
 		"GET /_faults": func(*http.Request) reply {
 			return reply{status: http.StatusOK, body: s.faults.pending()}
@@ -114,6 +118,8 @@ func (s *Sandbox) faulty(service string, handle func(r *http.Request, body []byt
 		switch service {
 		case finance:
 			account = gjson.GetBytes(body, "account").Str
+		case flowSinks:
+			what = r.PathValue("sink") + ":" + strings.ReplaceAll(r.PathValue("path"), "/", ":")
 		case stripe:
 			what = strings.ReplaceAll(strings.TrimPrefix(r.URL.Path, "/stripe/v1/"), "/", ":")
 		}
@@ -199,7 +205,11 @@ func (s *Sandbox) receive(v service, r *http.Request, body []byte, f fault) repl
 		s.log.Error("sandbox journal", "service", v.name, "error", err)
 		return refuse(http.StatusInternalServerError, "the journal cannot be written")
 	}
-	return reply{status: v.status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: !rec.First}
+	rep := reply{status: v.status, body: accepted{rec.Key, rec.Account, rec.At, rec.Body}, replay: !rec.First}
+	if v.name == flowSinks {
+		rep.body = sinkAnswer(rec)
+	}
+	return rep
 }
 
 // accepted is the body of the answer to an accepted request.

@@ -654,7 +654,7 @@ func TestFaults_Invalid_SaysWhat(t *testing.T) {
 	for body, wanted := range map[string][]string{
 		`nonsense`: {"want a JSON object with service"},
 		`{}`:       {`service is \"\"`, "nothing would happen"},
-		`{"service":"fax","status":503,"next":0}`:                       {`service is \"fax\": want one of email, workspaces, finance, events`, "next is 0"},
+		`{"service":"fax","status":503,"next":0}`:                       {`service is \"fax\": want one of email, workspaces, finance, sinks, events`, "next is 0"},
 		`{"service":"finance","staus":503}`:                             {"unknown field", "staus", "status"},
 		`{"service":"finance","status":200}`:                            {"status is 200: want 300 to 599"},
 		`{"service":"email","status":300}`:                              {"status is 300: want 400 to 599"},

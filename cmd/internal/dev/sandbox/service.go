@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +15,8 @@ import (
 
 // service describes one kind of request that the sandbox accepts.
 type service struct {
-	name, pattern string
+	name, path string
+	methods    []string
 	// status is the answer to an accepted request.
 	status int
 	// keyed is set if an Idempotency-Key identifies a request. Otherwise the key of the record identifies the request.
@@ -23,11 +26,16 @@ type service struct {
 }
 
 var received = []service{
-	{workspaces, "PUT /workspaces/{account}", http.StatusOK, true, readTarget},
-	{finance, "POST /entries", http.StatusCreated, true, readEntry},
-	{events, "POST /events", http.StatusAccepted, false, readCloudEvent},
-	{relayed, "POST /relayed", http.StatusAccepted, false, readRelayed},
+	{workspaces, "/workspaces/{account}", []string{http.MethodPut}, http.StatusOK, true, readTarget},
+	{finance, "/entries", post, http.StatusCreated, true, readEntry},
+	{events, "/events", post, http.StatusAccepted, false, readCloudEvent},
+	{relayed, "/relayed", post, http.StatusAccepted, false, readRelayed},
+	{notifications, "/notifications", post, http.StatusAccepted, true, readNotification},
+	{flowSinks, "/sinks/{sink}/{path...}",
+		[]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, http.StatusOK, true, readSink},
 }
+
+var post = []string{http.MethodPost}
 
 func readTarget(r *http.Request, body []byte) (record, error) {
 	object, err := jsonObject(body)
@@ -77,6 +85,43 @@ func readRelayed(r *http.Request, body []byte) (record, error) {
 	}
 	rec.Body = line
 	return rec, err
+}
+
+func readNotification(_ *http.Request, body []byte) (record, error) {
+	object, err := jsonObject(body)
+	return record{Body: object}, err
+}
+
+// readSink accepts any request of a flow. The body of the record contains the sink, the method, the path and the JSON
+// body of the request.
+func readSink(r *http.Request, body []byte) (rec record, err error) {
+	in := struct {
+		Sink   string          `json:"sink"`
+		Method string          `json:"method"`
+		Path   string          `json:"path"`
+		Body   json.RawMessage `json:"body,omitempty"`
+	}{Sink: r.PathValue("sink"), Method: r.Method, Path: "/" + r.PathValue("path")}
+	if len(body) > 0 {
+		if in.Body, err = oneLine(body); err != nil {
+			return rec, err
+		}
+	}
+	rec.Body, err = json.Marshal(in)
+	return rec, err
+}
+
+// sinkAnswer returns the answer to a request of a flow: the fields of its body, and an "id" made from the key, so that
+// a repeated request gets the same answer.
+func sinkAnswer(rec record) map[string]any {
+	sum := sha256.Sum256([]byte(rec.Key))
+	answer := map[string]any{"id": "sandbox_" + hex.EncodeToString(sum[:6])}
+	gjson.GetBytes(rec.Body, "body").ForEach(func(name, value gjson.Result) bool {
+		if name.Str != "" { // an object, and not a list
+			answer[name.Str] = json.RawMessage(value.Raw)
+		}
+		return true
+	})
+	return answer
 }
 
 // jsonObject returns the body in the form of a journal.
