@@ -88,7 +88,7 @@ func TestHouse_RetiredKeysInFiles(t *testing.T) {
 		"pawl init":       {string(template.Init(template.InitParams{Thin: true}))},
 		"pawl init SINKS": {string(template.Init(sinks))},
 		"pawl dev": {string(template.Dev(template.DevParams{Day: "2s", EventsURL: "http://e.test", EventTypes: "access.changed", RelayedURL: "http://r.test", Relayed: "github",
-			Sources: []template.DevSource{{Provider: "github", Mode: webhook.Test}}}))},
+			Sources: []template.DevSource{{Name: "github", Provider: "github", Mode: webhook.Test}}}))},
 	}
 	walk(t, func(file string, content []byte) {
 		switch {

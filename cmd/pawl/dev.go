@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/config"
@@ -47,10 +45,11 @@ The command uses the temporal command on PATH. If there is none, it builds one o
 docker-compose.yml. The released version 1.5.1 can hang on a busy machine ("interrupted (9)" in
 STATE/temporal/temporal.log). The built version does not have this fault.
 
---config FILE uses plans, policy, email and retries of your own file, for example the file that pawl init writes, and sends
-no event at the start. With --real, sources, destinations and sinks of the file are used as well: events come from Stripe
-(stripe listen --forward-to), and effects reach your systems. FILE is never changed; the processes run with
-STATE/pawl.yaml, which each start writes again.
+--config FILE uses plans, policy, email and flows of your own file, for example the file that pawl init writes, and sends
+no event at the start. The sandbox replaces its sources, the sinks of its flows and the recipients of its notifications
+under the same names. With --real, these sections, destinations and effects are used as written: events come from Stripe
+(stripe listen --forward-to), and effects reach your systems. The command uses a change of FILE at once. FILE is never
+changed; the processes run with STATE/pawl.yaml, which each start writes again.
 --real has a state directory of its own, ` + realState + `. An account with a workspace in the sandbox has no workspace in your systems,
 and the reverse.
 
@@ -118,63 +117,6 @@ func basePorts(flags *pflag.FlagSet, base int) error {
 		}
 	}
 	return nil
-}
-
-func runDev(ctx context.Context, a *command.App, o dev.Options, noDemo bool) (err error) {
-	begin := time.Now()
-	o.Providers, o.Progress, o.Log = providers(), a.Err, a.Log
-	o.Database, _ = a.Env("DATABASE_URL")
-	s, err := dev.Start(ctx, o)
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil // the user stopped pawl during the start, which is not a failure
-	case err != nil:
-		return err
-	}
-	if a.ConfigFile, err = s.Configure(); err != nil {
-		return err
-	}
-	cfg, err := a.Load()
-	if err != nil {
-		return err
-	}
-	a.WarnOfFiles(cfg)
-	n, err := process.New(ctx, cfg, providers(), a.Log)
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	if err := n.CheckSchema(ctx); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	ready := make(chan struct{})
-	group.Go(func() error { return n.RunOps(ctx, process.Ingress) })
-	group.Go(func() error { return runWorker(ctx, a, n) })
-	group.Go(func() error { return n.RunIngress(ctx, ready) })
-	group.Go(func() error { return runConsole(ctx, a, n) })
-	group.Go(func() error { return s.Watch(ctx) })
-	group.Go(func() error {
-		select {
-		case <-ready:
-		case <-ctx.Done():
-			return nil
-		}
-		var event *timeline.Event
-		if !noDemo {
-			var err error
-			event, err = runDemo(ctx, a, n, begin)
-			if ctx.Err() != nil { // the user stopped pawl during the demonstration, which is not a failure
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return announce(a, s, n.Config, begin, event)
-	})
-	return group.Wait()
 }
 
 // demoPatience bounds the wait for the effects of the demonstration. The worker may still be connecting.

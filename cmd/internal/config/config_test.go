@@ -501,7 +501,7 @@ func TestDev_LoadAccepts(t *testing.T) {
 			Ingress: "127.0.0.1:8080", Console: "127.0.0.1:8081", Ops: "127.0.0.1:8082", WorkerOps: "127.0.0.1:0",
 			WorkspacesURL: "http://127.0.0.1:9001", FinanceURL: "http://127.0.0.1:9002",
 			SMTP: "127.0.0.1:9003", EventsURL: "http://127.0.0.1:9004/events", RelayedURL: "http://127.0.0.1:9004/relayed", Relayed: "github, shopify", StripeAPI: "http://127.0.0.1:9005/stripe",
-			Sources: []template.DevSource{{Provider: "github", Mode: webhook.Test}, {Provider: "shopify", Mode: webhook.Live}},
+			Sources: []template.DevSource{{Name: "github", Provider: "github", Mode: webhook.Test}, {Name: "shopify", Provider: "shopify", Mode: webhook.Live}},
 		})),
 		"database.url":        dsn,
 		"secrets/stripe":      longSecret,

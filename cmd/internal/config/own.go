@@ -3,22 +3,59 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
 )
 
 // These are the sections that `pawl dev` copies from a user's file: always ownRules, and with --real also ownWorld.
 var (
-	ownRules = []string{"plans", "policy", "email"}
+	ownRules = []string{"plans", "policy", "email", "flows"}
 	ownWorld = []string{"sources", "destinations", "sinks", "notify", "effects"}
 )
 
-// MergeDev replaces sections of dev, the configuration of `pawl dev`, with the sections plans, policy and email of
-// own, the user's file at path. If world is set, it also replaces sources, destinations, sinks, notify and effects,
+// Outline lists the parts of a user's file that the sandbox of `pawl dev` simulates under the same names.
+type Outline struct {
+	// Sources are all sources of the file, and Sinks the sinks of its flows.
+	Sources map[string]OutlineSource
+	Sinks   map[string]OutlineSink
+	Notify  struct {
+		Sinks     map[string]OutlineRecipient
+		Quiet     map[string]string
+		Financial []string
+	}
+}
+
+// OutlineSource contains the settings of a source that are no secrets.
+type OutlineSource struct {
+	Provider string
+	Mode     string
+	Options  map[string]string
+}
+
+// OutlineSink contains the settings of a sink of flows that determine the outcome of a request.
+type OutlineSink struct{ Refusals []any }
+
+// OutlineRecipient contains the setting of a notification sink that selects messages.
+type OutlineRecipient struct{ Only string }
+
+// ReadOutline parses a user's file. It does not check the values.
+func ReadOutline(own []byte) (Outline, error) {
+	var o Outline
+	if err := yaml.Unmarshal(bytes.TrimPrefix(own, []byte(byteOrderMark)), &o); err != nil {
+		return Outline{}, Faults{syntaxFault(err)}
+	}
+	maps.DeleteFunc(o.Sinks, func(name string, _ OutlineSink) bool { return slices.Contains(sinkNames, name) })
+	return o, nil
+}
+
+// MergeDev replaces sections of dev, the configuration of `pawl dev`, with the sections plans, policy, email and flows
+// of own, the user's file at path. If world is set, it also replaces sources, destinations, sinks, notify and effects,
 // so that events come from the provider and effects reach real systems. Relative paths in these sections still refer
 // to the user's file.
 func MergeDev(dev []byte, path string, own []byte, world bool) ([]byte, error) {
@@ -62,6 +99,32 @@ func MergeDev(dev []byte, path string, own []byte, world bool) ([]byte, error) {
 		b.WriteString(strings.TrimRight(s.text, "\n") + "\n\n")
 	}
 	return []byte(b.String()), nil
+}
+
+// DescribeUse returns a sentence about the sections of a user's file that MergeDev uses, that the sandbox simulates and
+// that `pawl dev` ignores.
+func DescribeUse(own []byte, world bool) string {
+	var used, simulated, ignored []string
+	for _, s := range sections(own)[1:] {
+		switch {
+		case slices.Contains(ownRules, s.name), world && slices.Contains(ownWorld, s.name):
+			used = append(used, s.name)
+		case slices.Contains(ownWorld, s.name) && s.name != "effects" && s.name != "destinations":
+			simulated = append(simulated, s.name)
+		default:
+			ignored = append(ignored, s.name)
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		what  string
+		names []string
+	}{{"as written", used}, {"replaced by the sandbox", simulated}, {"not used", ignored}} {
+		if len(p.names) > 0 {
+			parts = append(parts, strings.Join(p.names, ", ")+" ("+p.what+")")
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // section is a top-level key with its value and the comments before it.

@@ -76,6 +76,43 @@ func TestMergeDev_Sandbox_OwnRulesAlone(t *testing.T) {
 	}
 }
 
+// The outline of a file contains the sources, the sinks of flows and the recipients, and no secrets.
+func TestReadOutline(t *testing.T) {
+	t.Parallel()
+	o, err := config.ReadOutline([]byte(own + `
+flows: {ship: {on: {source: shop}, steps: {}}}
+notify:
+  quiet: {from: "22:00", to: "06:00"}
+  sinks: {on-call: {kind: slack, url: env:SLACK, only: pages}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Sources["payments"].Provider != "stripe" || o.Sources["payments"].Mode != "test" || len(o.Sinks) != 0 ||
+		o.Notify.Sinks["on-call"].Only != "pages" || o.Notify.Quiet["from"] != "22:00" {
+		t.Errorf("%+v", o)
+	}
+	o, err = config.ReadOutline([]byte("sinks:\n  stock: {url: https://stock.test, refusals: [409, {status: 403, code: sold_out}]}\n"))
+	if err != nil || len(o.Sinks["stock"].Refusals) != 2 {
+		t.Errorf("%+v, %v; want the sink of flows with its refusals", o, err)
+	}
+	if _, err := config.ReadOutline([]byte("a: [")); err == nil {
+		t.Error("a file that is not YAML was read")
+	}
+}
+
+func TestDescribeUse(t *testing.T) {
+	t.Parallel()
+	for world, want := range map[bool]string{
+		false: "email, plans (as written); sources, sinks (replaced by the sandbox); database (not used)",
+		true:  "sources, sinks, email, plans (as written); database (not used)",
+	} {
+		if got := config.DescribeUse([]byte(own), world); got != want {
+			t.Errorf("with real systems %v: %s, want %s", world, got, want)
+		}
+	}
+}
+
 func TestMergeDev_Real_OwnSourcesAndSinks(t *testing.T) {
 	t.Parallel()
 	cfg := devOf(t, own, true)

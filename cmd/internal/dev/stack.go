@@ -2,35 +2,26 @@ package dev
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pawlhq/pawl/activities/stripe"
-	"github.com/pawlhq/pawl/cmd/internal/config"
-	"github.com/pawlhq/pawl/cmd/internal/config/template"
 	"github.com/pawlhq/pawl/cmd/internal/dev/sandbox"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/process"
-	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema"
 	"github.com/pawlhq/pawl/schema/localpg"
 	"github.com/pawlhq/pawl/schema/localpg/keeper"
-	"github.com/pawlhq/pawl/workflows"
 )
 
 // Options configure the stack of `pawl dev`.
@@ -62,6 +53,7 @@ type Stack struct {
 	Temporal *Temporal
 	Sandbox  *sandbox.Sandbox
 	dsn      string
+	own      ownFile
 	postgres *localpg.Server
 	lock     *os.File
 }
@@ -81,8 +73,8 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if err := keeper.Await(ctx, filepath.Join(s.Dir, "temporal")); err != nil {
 		return s, err
 	}
-	// check the configuration first, because a start takes a while
-	if _, err := s.content(template.DevParams{}); err != nil {
+	// check the file first, because a start takes a while
+	if _, err := s.readOwn(); err != nil {
 		return s, err
 	}
 	if err := o.checkPorts(); err != nil {
@@ -208,108 +200,6 @@ func (s *Stack) explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("the database of DATABASE_URL cannot be reached: %s (unset DATABASE_URL to have one started)", output.FirstLine(connect.Unwrap()))
-}
-
-// Configure writes the configuration of the stack, for all other commands.
-func (s *Stack) Configure() (file string, err error) {
-	var sources []template.DevSource
-	var relayed []string
-	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
-		p := s.Providers[name]
-		if err := s.makeKeys(p.Name, p); err != nil {
-			return "", err
-		}
-		if p.Name == "stripe" { // Stripe's events have flows and a separate part of the configuration
-			continue
-		}
-		source := template.DevSource{Provider: p.Name, Options: p.Sample.Options}
-		if p.Contract.Mode == "" {
-			source.Mode = webhook.Test
-		}
-		sources, relayed = append(sources, source), append(relayed, p.Name)
-	}
-	if err := s.makeKeys("destination", standardwebhooks.Provider); err != nil {
-		return "", err
-	}
-	day := "" // an empty value means 24 hours
-	if s.Day != 24*time.Hour {
-		day = output.ShortDuration(s.Day)
-	}
-	content, err := s.content(template.DevParams{
-		Day:     day,
-		Ingress: s.Ingress, Console: s.Console, Ops: s.Ops, WorkerOps: "127.0.0.1:0",
-		WorkspacesURL: s.Sandbox.URL(), FinanceURL: s.Sandbox.URL(), SMTP: s.Sandbox.SMTPAddr(),
-		TemporalUI: s.Temporal.UIURL(), EventsURL: s.Sandbox.URL() + "/events",
-		RelayedURL: s.Sandbox.URL() + "/relayed", Relayed: strings.Join(relayed, ", "),
-		StripeAPI: s.Sandbox.URL() + "/stripe", Sources: sources,
-	})
-	if err != nil {
-		return "", err
-	}
-	files := map[string]string{
-		"database.url": s.dsn + "\n",
-		// The key has no mode, so the simulated Stripe returns objects of both modes, and the source accepts both.
-		"secrets/stripe-api": "rk_dev\n",
-		"temporal.toml":      fmt.Sprintf("# Written by `pawl dev`: how the Temporal SDK reaches the dev server.\n[profile.default]\naddress = %q\nnamespace = \"default\"\n", s.Temporal.Addr()),
-		"pawl.yaml":          string(content),
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(s.Dir, name), []byte(content), 0o600); err != nil {
-			return "", fmt.Errorf("write %s: %w", name, err)
-		}
-	}
-	return filepath.Join(s.Dir, "pawl.yaml"), nil
-}
-
-// endpoint returns the ingress as a webhook endpoint of the simulated Stripe.
-func (s *Stack) endpoint() []json.RawMessage {
-	object, err := json.Marshal(map[string]any{
-		"id": "we_dev", "object": "webhook_endpoint", "url": "http://" + s.Ingress + "/hooks/stripe",
-		"status": "enabled", "api_version": stripe.Version, "enabled_events": workflows.Types("stripe"),
-		"livemode": false,
-	})
-	if err != nil {
-		panic("dev: " + err.Error()) // encoding strings cannot fail
-	}
-	return []json.RawMessage{object}
-}
-
-// content returns the configuration of the stack: the dev configuration, with parts of the user's file.
-func (s *Stack) content(p template.DevParams) ([]byte, error) {
-	if s.Own == "" {
-		return template.Dev(p), nil
-	}
-	own, err := os.ReadFile(s.Own)
-	if err != nil {
-		return nil, fmt.Errorf("read --config: %w", err)
-	}
-	content, err := config.MergeDev(template.Dev(p), s.Own, own, s.Real)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Own, err)
-	}
-	return content, nil
-}
-
-// makeKeys creates the secret of a source or destination in the file of this name under secrets/, unless it exists. A
-// provider's private key is stored beside it, for `pawl send --key`.
-func (s *Stack) makeKeys(name string, provider webhook.Provider) error {
-	file := filepath.Join(s.Dir, "secrets", name)
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	keys, err := provider.Sample.NewKeys()
-	if err != nil {
-		return fmt.Errorf("make keys of %s: %w", name, err)
-	}
-	if keys.Pair() { // write this key first, because the public key is useless without it
-		if err := os.WriteFile(file+".key", []byte(keys.Sign+"\n"), 0o600); err != nil {
-			return fmt.Errorf("write private key: %w", err)
-		}
-	}
-	if err := os.WriteFile(file, []byte(keys.Verify+"\n"), 0o600); err != nil {
-		return fmt.Errorf("write signing secret: %w", err)
-	}
-	return nil
 }
 
 // Watch ends the stack if Temporal ends unexpectedly, because the other parts could then only wait.

@@ -29,18 +29,40 @@ type DevParams struct {
 	StripeAPI string
 	// Sources lists the sources in addition to Stripe.
 	Sources []DevSource
+	// Sinks lists the sinks of flows.
+	Sinks []DevSink
+	// Notify configures the notifications to people. Without sinks, pawl sends no notifications.
+	Notify DevNotify
 }
 
-// DevSource is a source with the name of its provider.
+// DevSource is a source of a provider other than Stripe. Its secret is in the file secrets/PROVIDER.
 type DevSource struct {
-	Provider string
+	Name, Provider string
 	// Mode is "" if the provider's events contain the mode.
 	Mode    webhook.Mode
 	Options map[string]string
 }
 
+// DevSink is a sink of flows.
+type DevSink struct {
+	Name, URL string
+	// Refusals is the list of the sink's refusals as JSON, or "" for the default.
+	Refusals string
+}
+
+// DevNotify configures notifications. The file secrets/notifications contains the URL of all sinks.
+type DevNotify struct {
+	Sinks []DevNotifySink
+	// Quiet and Financial are settings of the same names as JSON, or "".
+	Quiet, Financial string
+}
+
+// DevNotifySink is a recipient of notifications.
+type DevNotifySink struct{ Name, Only string }
+
 // Dev returns the configuration of `pawl dev`, for STATE/pawl.yaml. Load accepts it once STATE/database.url,
-// STATE/temporal.toml, STATE/secrets/destination, STATE/secrets/stripe-api and STATE/secrets/NAME of each source exist.
+// STATE/temporal.toml, STATE/secrets/destination, STATE/secrets/stripe-api, STATE/secrets/notifications and
+// STATE/secrets/PROVIDER of each source exist.
 func Dev(p DevParams) []byte {
 	var b bytes.Buffer
 	if err := devTemplate.Execute(&b, p); err != nil {

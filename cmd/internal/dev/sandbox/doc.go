@@ -23,9 +23,9 @@
 // depends on the Idempotency-Key.
 //
 // Workspaces, finance, sinks and notifications require an Idempotency-Key (otherwise 400). A repeated key with the same
-// bytes returns the first answer with the header Idempotent-Replayed: true. A repeated key with other bytes returns 409.
-// A workspace target with a lower "version" than the current one is stored in the journal and answered with 200, and
-// the workspace does not change. A CloudEvent is identified by its ID, and a relayed event by its webhook-id; a
+// bytes returns the first answer with the header Idempotent-Replayed: true. A repeated key with other bytes returns
+// 409. A workspace target with a lower "version" than the current one is stored in the journal and answered with 200,
+// and the workspace does not change. A CloudEvent is identified by its ID, and a relayed event by its webhook-id; a
 // repeated ID is a duplicate even if its body differs. SMTP has no keys: a repeated message is a second message, with
 // "first" set to false.
 //
@@ -49,8 +49,8 @@
 //
 // # Journal
 //
-// Each accepted request is one line in DIR/{email,workspaces,finance,sinks,events,relayed,notifications}.jsonl. The line is
-// written before the answer. A kill -9 loses no line; a power failure can.
+// Each accepted request is one line in DIR/{email,workspaces,finance,sinks,events,relayed,notifications}.jsonl. The
+// line is written before the answer. A kill -9 loses no line; a power failure can.
 //
 //	{"received_at":"2026-01-02T15:04:05.678Z","key":"…","first":true,"account":"…","body":{…}}
 //

@@ -166,7 +166,8 @@ func (fs *faults) add(f fault) {
 }
 
 // take uses up one request of the first fault that matches the service, the stage ("" for HTTP), the account, and the
-// plan of a workspace or the path of a request to Stripe or a flow's sink. It returns the fault, or the zero value if none matches.
+// plan of a workspace or the path of a request to Stripe or a flow's sink. It returns the fault, or the zero value if
+// none matches.
 func (fs *faults) take(service string, at stage, account, what string) fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

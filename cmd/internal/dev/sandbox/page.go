@@ -49,7 +49,8 @@ func (s *Sandbox) page(w http.ResponseWriter, _ *http.Request) {
 	var sections []section
 	for _, service := range []struct{ name, title string }{
 		{email, "Mail inbox"}, {workspaces, "Workspaces"}, {finance, "Finance entries"}, {events, "Internal events"},
-		{relayed, "Relayed events"}, {flowSinks, "Sinks of flows"}, {notifications, "Notifications to people"}, {stripe, "Events that Stripe's API knows"},
+		{relayed, "Relayed events"}, {flowSinks, "Sinks of flows"}, {notifications, "Notifications to people"},
+		{stripe, "Events that Stripe's API knows"},
 	} {
 		told := s.journals[service.name]
 		if service.name == stripe {
