@@ -100,8 +100,9 @@ type LoadFactsResult struct {
 	Related *Wanted `json:",omitempty"`
 	// Unnamed is the ID of the customer if the account is unknown, or "".
 	Unnamed string `json:",omitempty"`
-	// Destinations lists the destinations of the event's source.
+	// Destinations and Undecided are as in [LoadRelayResult].
 	Destinations []string `json:",omitempty"`
+	Undecided    []string `json:",omitempty"`
 	// Fetches is set if the event's source can fetch objects.
 	Fetches bool `json:",omitempty"`
 	// Withhold is set if the event occurred before effects began: it changes state and has no effects.
@@ -140,8 +141,8 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 	}
 	b.noteVersion(ctx, held)
 	result.Fetches = b.Fetches[held.Source]
-	if !stripe.IsReconciled(in.Type) { // not sent by the provider
-		result.Destinations = b.Destinations.destinationsOf(held, result.Sinks)
+	if err := b.relay(ctx, held, &result); err != nil {
+		return LoadFactsResult{}, err
 	}
 	subject := fact.Subject{Provider: in.Provider, ProviderAccount: in.Account, Mode: in.Mode,
 		EventID: in.EventID, EventType: in.Type, ReceiptID: in.ReceiptID}
@@ -183,6 +184,16 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 		result.Unnamed, err = b.unnamed(ctx, result.Facts)
 	}
 	return result, err
+}
+
+// relay adds the destinations of an event. pawl does not relay an object that it has fetched.
+func (b *Billing) relay(ctx context.Context, held receipt.Receipt, result *LoadFactsResult) error {
+	if stripe.IsReconciled(held.Type) {
+		return nil
+	}
+	to, err := b.Destinations.destinationsOf(ctx, held, result.Sinks)
+	result.Destinations, result.Undecided = to.To, to.Undecided
+	return err
 }
 
 // noteVersion logs an API version that the parser was not tested with, once per process. Events with this version run

@@ -220,7 +220,7 @@ func (l *Outlook) ForecastTask(ctx context.Context, in EffectInput[Task]) (Forec
 // ForecastRelay is the forecast of [Destinations.RelayEvent].
 func (l *Outlook) ForecastRelay(ctx context.Context, in EffectInput[Delivery]) (Forecast, error) {
 	return l.forecast(ctx, in.Effect, l.of.Destinations.ByName[in.For.Destination].Policy, func() (any, error) {
-		_, err := l.of.Destinations.held(ctx, in)
+		_, _, err := l.of.Destinations.held(ctx, in)
 		return nil, err
 	})
 }

@@ -228,7 +228,7 @@ func (p *Publisher) post(ctx context.Context, d Destination, e outbox.Event) err
 		header.Set(name, value)
 	}
 	if len(d.Keys) > 0 {
-		SignStandard(header, d.Keys, e.EventID, time.Now(), e.Data)
+		httpcall.SignStandard(header, d.Keys, e.EventID, time.Now(), e.Data)
 	}
 	got, err := httpcall.Do(ctx, p.Client, http.MethodPost, d.URL, header, e.Data)
 	if got == nil {

@@ -3,22 +3,16 @@ package activities
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/activities/httpcall"
-	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/activities/selection"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
@@ -35,6 +29,8 @@ type Destination struct {
 	Keys [][]byte
 	// Events selects pawl's own events by type, by prefix ("billing.*"), or all ("*").
 	Events []string
+	// Selection selects the events of sources.
+	Selection selection.Rule
 	// Policy and Settings apply to the events of sources. A pause and the timeout also apply to pawl's own events.
 	Policy   effect.Policy
 	Settings SinkSettings
@@ -42,10 +38,7 @@ type Destination struct {
 
 // Takes reports whether the destination receives pawl's own events of the type kind.
 func (d Destination) Takes(kind string) bool {
-	return slices.ContainsFunc(d.Events, func(e string) bool {
-		prefix, all := strings.CutSuffix(e, "*")
-		return e == kind || all && strings.HasPrefix(kind, prefix)
-	})
+	return flow.Matches(d.Events, kind)
 }
 
 // Destinations relays the events of sources to destinations.
@@ -70,8 +63,10 @@ type Planner interface {
 	ForecastStep(c flow.Call, mode string) (policy effect.Policy, why error)
 }
 
-// Reason codes of events with a flow.
+// Reason codes of events without effects.
 const (
+	// CodeNotSelected: the event has destinations by its source, and none of them selects it.
+	CodeNotSelected = "not_selected"
 	// CodeFlowFault: the flow cannot be evaluated for the event.
 	CodeFlowFault = "flow_fault"
 	// CodeFlowCondition: the condition of the flow is false.
@@ -84,7 +79,10 @@ type LoadRelayInput struct{ event.Ref }
 // LoadRelayResult lists the destinations of an event.
 type LoadRelayResult struct {
 	Destinations []string
-	// Flow is the plan of the flow that handles the event, or nil. Left is set if the flow does nothing.
+	// Undecided lists the destinations with a condition that cannot be evaluated.
+	Undecided []string `json:",omitempty"`
+	// Flow is the plan of the flow that handles the event, or nil. Left is set if the flow does nothing, or if no
+	// destination selects an event without a flow.
 	Flow *flow.Run `json:",omitempty"`
 	Left Left      `json:",omitzero"`
 	// Withhold is set if the event occurred before effects began: it is not delivered.
@@ -123,13 +121,21 @@ func (c *Destinations) loadRelay(ctx context.Context, in LoadRelayInput) (r rece
 		return r, result, err
 	}
 	result = LoadRelayResult{Sinks: map[string]SinkSettings{}, Withhold: r.BeforeEffects}
-	result.Destinations = c.destinationsOf(r, result.Sinks)
+	to, err := c.destinationsOf(ctx, r, result.Sinks)
+	if err != nil {
+		return r, LoadRelayResult{}, err
+	}
+	result.Destinations, result.Undecided = to.To, to.Undecided
 	if c.Flows != nil {
 		if err := c.Flows.PlanFlow(ctx, r, &result); err != nil {
 			return r, LoadRelayResult{}, err
 		}
 	}
-	if len(result.Destinations) == 0 && result.Flow == nil {
+	switch {
+	case len(result.Destinations) > 0 || result.Flow != nil:
+	case len(c.BySource[r.Source]) > 0:
+		result.Left = Left{Code: CodeNotSelected, Reason: to.None}
+	default:
 		result.Code = CodeNoDestination
 		result.Reason = fmt.Sprintf("no flow handles %s %q, and source %s is in the sources of no destination: add it to destinations.NAME.sources", r.Provider, r.Type, r.Source)
 		if r.Provider == flow.Pawl {
@@ -139,17 +145,24 @@ func (c *Destinations) loadRelay(ctx context.Context, in LoadRelayInput) (r rece
 	return r, result, nil
 }
 
-// destinationsOf returns the destinations of a receipt's source and adds their settings to settings.
-func (c *Destinations) destinationsOf(r receipt.Receipt, settings map[string]SinkSettings) []string {
-	names := c.BySource[r.Source]
-	for _, name := range names {
+// destinationsOf returns the destinations that select the event of a receipt, and adds their settings to settings.
+func (c *Destinations) destinationsOf(ctx context.Context, r receipt.Receipt,
+	settings map[string]SinkSettings) (selection.Choice, error) {
+	to, err := selection.Choose(ctx, &selection.Event{Receipts: c.Receipts, Receipt: r}, c.BySource[r.Source],
+		func(name string) selection.Rule { return c.ByName[name].Selection })
+	for _, name := range to.To {
 		settings["destinations:"+name] = c.ByName[name].Settings
 	}
-	return slices.Clone(names)
+	return to, err
 }
 
 // Delivery is the delivery of the receipt's event to one destination.
-type Delivery struct{ Destination string }
+type Delivery struct {
+	Destination string
+	// Undecided is set if the condition of the destination could not be evaluated when the run loaded the event. The
+	// delivery then evaluates it.
+	Undecided bool `json:",omitempty"`
+}
 
 // relayed is the result of a delivery in the ledger.
 type relayed struct{ Status int }
@@ -163,28 +176,34 @@ func (c *Destinations) RelayEvent(ctx context.Context, in EffectInput[Delivery])
 		policy = effect.Policy{Timeout: time.Second} // to record the fault
 	}
 	return c.Effects.Do(ctx, in.Effect, policy, nil, func(ctx context.Context, a *effect.Attempt) (any, error) {
-		body, err := c.held(ctx, in)
+		r, body, err := c.held(ctx, in)
 		if err != nil {
 			return nil, err
-		}
-		r, err := c.Receipts.Get(ctx, in.Effect.ReceiptID)
-		if err != nil {
-			return nil, effect.Infrastructure(err)
 		}
 		return c.post(ctx, destination, in.Effect.Key, a.IdempotencyKey, r, body)
 	})
 }
 
-// held returns the bytes to deliver. A missing payload or an unknown destination is a fault.
-func (c *Destinations) held(ctx context.Context, in EffectInput[Delivery]) (receipt.Body, error) {
-	if _, known := c.ByName[in.For.Destination]; !known {
-		return receipt.Body{}, effect.Fault("destination %s is not configured", in.For.Destination)
+// held returns the receipt and the bytes to deliver. A missing payload, an unknown destination or a condition that
+// cannot be evaluated is a fault.
+func (c *Destinations) held(ctx context.Context, in EffectInput[Delivery]) (r receipt.Receipt, body receipt.Body,
+	err error) {
+	to, known := c.ByName[in.For.Destination]
+	if !known {
+		return r, body, effect.Fault("destination %s is not configured", in.For.Destination)
 	}
-	body, err := c.Receipts.Body(ctx, in.Effect.ReceiptID)
-	if errors.Is(err, schema.ErrNotFound) {
-		return body, effect.Fault("the payload was deleted, by retention.payloads or by pawl forget: skip the delivery")
+	r, body, err = c.Receipts.Load(ctx, in.Effect.ReceiptID)
+	if err != nil {
+		return r, body, effect.Infrastructure(err)
 	}
-	return body, effect.Infrastructure(err)
+	if body.Bytes == nil {
+		return r, body, effect.Fault("the payload was deleted, by retention.payloads or by pawl forget: skip the delivery")
+	}
+	if !in.For.Undecided {
+		return r, body, nil
+	}
+	e := &selection.Event{Receipts: c.Receipts, Receipt: r}
+	return r, body, to.Selection.Require(ctx, e, in.For.Destination)
 }
 
 // post makes one request. The webhook-id is derived from the key of the effect, so it is the same in every attempt.
@@ -209,7 +228,7 @@ func (c *Destinations) post(ctx context.Context, destination Destination, effect
 	if r.Replayed {
 		header.Set("Pawl-Suspected", "replay")
 	}
-	SignStandard(header, destination.Keys, webhookID(effectKey), c.Now(), body.Bytes)
+	httpcall.SignStandard(header, destination.Keys, webhookID(effectKey), c.Now(), body.Bytes)
 	got, err := httpcall.Do(ctx, c.Client, http.MethodPost, destination.URL, header, body.Bytes)
 	if got == nil {
 		return nil, err
@@ -226,21 +245,4 @@ func (c *Destinations) post(ctx context.Context, destination Destination, effect
 func webhookID(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return "pawl_" + hex.EncodeToString(sum[:16])
-}
-
-// SignStandard sets the headers of Standard Webhooks 1.0.0. The signature covers ID, time and body. at is the time of
-// the attempt, so that a late attempt passes the receiver's clock check. The signature header contains one signature
-// per key.
-func SignStandard(h http.Header, keys [][]byte, id string, at time.Time, body []byte) {
-	stamp := strconv.FormatInt(at.Unix(), 10)
-	var signatures []string
-	for _, key := range keys {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(id + "." + stamp + "."))
-		mac.Write(body)
-		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	}
-	h.Set("webhook-id", id)
-	h.Set("webhook-timestamp", stamp)
-	h.Set("webhook-signature", strings.Join(signatures, " "))
 }

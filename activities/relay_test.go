@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/activities/selection"
 	"github.com/pawlhq/pawl/ingress/standardwebhooks"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/event"
@@ -354,6 +356,138 @@ func TestLoadRelay(t *testing.T) {
 	}
 	if got := load("other", "d-2"); len(got.Destinations) != 0 || got.Code != activities.CodeNoDestination {
 		t.Errorf("got %+v, want a reason to park", got)
+	}
+}
+
+// condition compiles the condition of a destination.
+func condition(t *testing.T, destination, source string) *flow.Condition {
+	t.Helper()
+	c, faults := flow.CompileCondition("destinations."+destination+".when", source)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return c
+}
+
+// A destination gets the events that its types and its condition select. An event that no destination selects ends with a
+// reason, and does not park. A condition that cannot be evaluated keeps its destination.
+func TestLoadRelay_Selection(t *testing.T) {
+	t.Parallel()
+	b := relaySetup(t, "http://unused.test")
+	b.relay.BySource = map[string][]string{"github": {"all", "big", "issues", "ours"}}
+	rules := map[string]selection.Rule{
+		"all": {}, "issues": {Types: []string{"issues.*", "push"}},
+		"big":  {When: condition(t, "big", "event.size > 10")},
+		"ours": {Types: []string{"push"}, When: condition(t, "ours", `meta.account == "acme" && meta.source == "github" && meta.object == "o-1"`)},
+	}
+	for name, rule := range rules {
+		b.relay.ByName[name] = activities.Destination{Name: name, Selection: rule}
+	}
+	events := 0
+	load := func(e receipt.New) (result activities.LoadRelayResult) {
+		t.Helper()
+		events++
+		e.EventID = fmt.Sprintf("d-%d", events)
+		value, err := b.env.ExecuteActivity(b.relay.LoadRelay, activities.LoadRelayInput{Ref: b.ref(t, b.received(t, "github", e))})
+		if err == nil {
+			err = value.Get(&result)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	for name, tt := range map[string]struct {
+		event         receipt.New
+		to, undecided string
+	}{
+		"type and condition": {receipt.New{Type: "push", Body: []byte(`{"size": 11}`)}, "[all big issues]", "[]"},
+		"false condition":    {receipt.New{Type: "issues.opened", Body: []byte(`{"size": 10}`)}, "[all issues]", "[]"},
+		"other type":         {receipt.New{Type: "star", Body: []byte(`{"size": 10, "n": 1}`)}, "[all]", "[]"},
+		"missing field":      {receipt.New{Type: "star", Body: []byte(`{"sise": 11}`)}, "[all big]", "[big]"},
+		"other value":        {receipt.New{Type: "star", Body: []byte(`{"size": "large"}`)}, "[all big]", "[big]"},
+		"not JSON, own":      {receipt.New{Type: "push", Account: "acme", Object: "o-1", Body: []byte(`payload=1`)}, "[all big issues ours]", "[big]"},
+		"another object":     {receipt.New{Type: "push", Account: "acme", Object: "o-2", Body: []byte(`payload=2`)}, "[all big issues]", "[big]"},
+	} {
+		got := load(tt.event)
+		if fmt.Sprint(got.Destinations) != tt.to || fmt.Sprint(got.Undecided) != tt.undecided || got.Code != "" || got.Left != (activities.Left{}) || len(got.Sinks) != len(got.Destinations) {
+			t.Errorf("%s: %+v, want %s, undecided %s", name, got, tt.to, tt.undecided)
+		}
+	}
+	delete(b.relay.ByName, "all")
+	b.relay.BySource["github"] = []string{"ours", "issues"}
+	if got := load(receipt.New{Type: "star", Body: []byte("{}")}); len(got.Destinations) > 0 || got.Code != "" ||
+		got.Left != (activities.Left{Code: activities.CodeNotSelected, Reason: "no destination of source github selects the type star"}) {
+		t.Errorf("no type: %+v, want a reason, and no park", got)
+	}
+	b.relay.BySource["github"] = []string{"ours"}
+	if got := load(receipt.New{Type: "push", Account: "other", Body: []byte("{} ")}); len(got.Destinations) > 0 || got.Code != "" ||
+		got.Left.Code != activities.CodeNotSelected || !strings.Contains(got.Left.Reason, "the conditions of the destinations for the type push are false") {
+		t.Errorf("no condition: %+v, want a reason, and no park", got)
+	}
+}
+
+// If the condition of a destination cannot be evaluated, the delivery is a fault with the path and the fix. A retry
+// evaluates the condition again: it delivers the event if the corrected condition is true, and skips it with the reason if
+// it is false. A delivery that was decided when the run loaded the event is not evaluated again.
+func TestRelayEvent_Undecided_EvaluatedAgain(t *testing.T) {
+	t.Parallel()
+	c, url := newDestination(t)
+	b := relaySetup(t, url)
+	when := func(rule selection.Rule) {
+		d := b.relay.ByName["crm"]
+		d.Selection = rule
+		b.relay.ByName["crm"] = d
+	}
+	outlook, err := (&activities.Outlooks{DB: b.pool, Destinations: b.relay}).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outlook.Close()
+	for i, tt := range []struct {
+		body   string
+		rule   selection.Rule
+		state  effect.State
+		reason string
+	}{
+		{`{"size": 11}`, selection.Rule{When: condition(t, "crm", "event.size > 10")}, effect.Done, ""},
+		{`{"size": 1}`, selection.Rule{When: condition(t, "crm", "event.size > 10")}, effect.Skipped, "destination crm does not select the event"},
+		{`{"size": 12}`, selection.Rule{Types: []string{"issues.*"}}, effect.Skipped, "destination crm does not select the event"},
+		{`{"size": 13}`, selection.Rule{}, effect.Done, ""},
+		{`{"size": "a secret"}`, selection.Rule{When: condition(t, "crm", "event.size > 10")}, effect.Failed, "destinations.crm.when: "},
+		{"payload=1", selection.Rule{When: condition(t, "crm", "event.size > 10")}, effect.Failed, "destinations.crm.when: the payload cannot be read"},
+	} {
+		id := fmt.Sprintf("d-%d", i)
+		in := b.call(t, b.received(t, "github", receipt.New{EventID: id, Type: "push", Body: []byte(tt.body)}), id)
+		in.For.Undecided = true
+		when(selection.Rule{When: condition(t, "crm", "event.repository.size > 10")})
+		failed, err := b.deliver(t, in)
+		if err != nil || failed.State != effect.Failed || !strings.Contains(failed.Reason, "correct the condition of destination crm and retry, or skip the delivery") || strings.Contains(failed.Reason, "secret") {
+			t.Fatalf("%s: %+v, %v; want a fault with the path", tt.body, failed, err)
+		}
+		if want := "destinations.crm.when: event.repository is missing"; tt.body[0] == '{' && !strings.Contains(failed.Reason, want) {
+			t.Errorf("%s: %s, want %s", tt.body, failed.Reason, want)
+		}
+		before := len(c.seen)
+		when(tt.rule)
+		in.Effect.Round = failed.Round + 1
+		foreseen, err := outlook.ForecastRelay(t.Context(), in)
+		if err != nil || foreseen.State != tt.state || !strings.Contains(foreseen.Reason, tt.reason) {
+			t.Errorf("%s: preview %+v, %v; want %s", tt.body, foreseen, err, tt.state)
+		}
+		result, err := b.deliver(t, in)
+		if sent := len(c.seen) - before; err != nil || result.State != tt.state || !strings.Contains(result.Reason, tt.reason) || sent != map[effect.State]int{effect.Done: 1}[tt.state] {
+			t.Errorf("%s: %+v, %v, %d requests; want %s: %s", tt.body, result, err, sent, tt.state, tt.reason)
+		}
+		var state, recorded string
+		if err := b.pool.QueryRow(t.Context(), `select state, coalesce(error, '') from effects where key = $1`, in.Effect.Key).Scan(&state, &recorded); err != nil || state != string(tt.state) || !strings.Contains(recorded, tt.reason) {
+			t.Errorf("%s: the ledger has %s %q, %v; want %s", tt.body, state, recorded, err, tt.state)
+		}
+	}
+	when(selection.Rule{Types: []string{"issues.*"}, When: condition(t, "crm", "false")})
+	in := b.call(t, b.received(t, "github", receipt.New{EventID: "decided", Type: "push", Body: []byte("{}")}), "decided")
+	if result, err := b.deliver(t, in); err != nil || result.State != effect.Done {
+		t.Errorf("a decided delivery: %+v, %v; want it done", result, err)
 	}
 }
 

@@ -225,7 +225,7 @@ func (w *billingFlow) load() (left reason, err error) {
 		w.asks, w.related = loaded.Asks, loaded.Related
 		w.beforeEffects(loaded.Withhold)
 		w.cancelCompensates = loaded.Planning.CancelCompensates
-		w.relays = w.deliveries(loaded.Destinations)
+		w.relays = w.deliveries(loaded.Destinations, loaded.Undecided)
 		switch {
 		case loaded.Ignored:
 			return reason{loaded.Code, loaded.Reason}, nil
@@ -312,14 +312,8 @@ func (w *billingFlow) changeOf(apply *step) (fold.Change, error) {
 // deliveries returns the steps that relay the event to destinations. The key of a relay contains the event, and not the
 // object of the provider: two events about one object are two messages. If two sources relay the event to the same
 // destination, the destination gets it once.
-func (f *flow) deliveries(destinations []string) []*step {
+func (f *flow) deliveries(destinations, undecided []string) []*step {
 	of := f.in
 	of.EventID = cmp.Or(of.RelayOf, of.EventID)
-	var steps []*step
-	for _, name := range destinations {
-		s := newStep(plan.RelayEvent.Step(of.eventObject()+":"+name, activities.Delivery{Destination: name}))
-		s.Sink = plan.SinkDestinations + ":" + name
-		steps = append(steps, s)
-	}
-	return steps
+	return newSteps(plan.Deliveries(of.eventObject(), destinations, undecided))
 }

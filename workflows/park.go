@@ -131,7 +131,9 @@ func (f *flow) review(why reason) (dismissed reason, err error) {
 func (f *flow) waits() activities.Waits {
 	w := activities.Waits{Decisions: f.takes, Undoing: f.undoing || f.undone, Left: f.left}
 	for _, s := range f.steps {
-		w.Steps = append(w.Steps, activities.Step{Key: s.Key, Kind: s.Kind, Skipped: s.skipped})
+		to, _ := s.Input.(activities.Delivery)
+		w.Steps = append(w.Steps,
+			activities.Step{Key: s.Key, Kind: s.Kind, Skipped: s.skipped, Undecided: to.Undecided})
 	}
 	for _, s := range f.unsettled() {
 		w.Effects = append(w.Effects, activities.OpenEffect{

@@ -173,6 +173,7 @@ func (p *preview) execute(a attempt, result any) (err error) {
 		if *into, err = p.outlook.LoadFacts(p.context, in); err == nil {
 			p.loaded(&into.Code, &into.Reason)
 		}
+		into.Destinations, into.Undecided = plan.Begun(into.Destinations, into.Undecided, p.Waits.Steps)
 		if left := p.Waits.Left; left != nil {
 			into.Ignored, into.Code, into.Reason = true, left.Code, left.Reason
 		}
@@ -182,6 +183,7 @@ func (p *preview) execute(a attempt, result any) (err error) {
 		if *into, err = p.outlook.LoadRelay(p.context, in); err == nil {
 			p.loaded(&into.Code, &into.Reason)
 		}
+		plan.Relayed(into, p.Waits.Steps)
 		return err
 	case activities.ReadEffectsInput:
 		err := p.readStates(slices.Concat(in.Keys, in.Undos)...)

@@ -40,7 +40,7 @@ func (f *flow) relay() (EventResult, error) {
 }
 
 // loadRelay reads the destinations and the flow of the event. If the event has neither, it parks the run. left is the
-// reason if a person dismissed the event, or if the condition of the flow is false.
+// reason if a person dismissed the event, or if the flow or all destinations exclude it.
 func (f *flow) loadRelay() (steps []*step, left reason, err error) {
 	for {
 		var loaded activities.LoadRelayResult
@@ -52,7 +52,7 @@ func (f *flow) loadRelay() (steps []*step, left reason, err error) {
 		f.settings = loaded.Sinks
 		f.beforeEffects(loaded.Withhold)
 		if loaded.Code == "" {
-			steps = f.deliveries(loaded.Destinations)
+			steps = f.deliveries(loaded.Destinations, loaded.Undecided)
 			if loaded.Flow != nil {
 				f.irreversible = len(loaded.Flow.Steps) == 0
 				steps = append(steps, newSteps(plan.Configured(*loaded.Flow, f.in.Ref))...)

@@ -213,7 +213,8 @@ func (x *expression) has(kinds ...types.Kind) bool {
 // Error is a failed evaluation. It names the field of the definition, and the path of a missing field in the event. It
 // contains no value of the event.
 type Error struct {
-	// Flow is the name of the flow, and Field the field of its definition: "steps.reserve.body".
+	// Flow is the name of the flow, and Field the field of its definition: "steps.reserve.body". A condition outside a
+	// flow has no Flow.
 	Flow, Field string
 	// Missing is the path of the missing field, such as "event.customer.id", or "".
 	Missing string
@@ -221,6 +222,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if e.Flow == "" {
+		return e.Field + ": " + e.Problem
+	}
 	return fmt.Sprintf("flow %s, %s: %s", e.Flow, e.Field, e.Problem)
 }
 

@@ -39,7 +39,7 @@ func (e *Event) AtItem(item int) *Event {
 func NewEvent(m Meta, payload []byte, receivedAt time.Time) (*Event, error) {
 	body, err := decodeJSON(payload)
 	if err != nil {
-		return nil, fmt.Errorf("the payload cannot be read by a flow: %w", err)
+		return nil, fmt.Errorf("the payload cannot be read: %w", err)
 	}
 	return &Event{body: body, receivedAt: receivedAt, meta: map[string]string{
 		"id": m.ID, "type": m.Type, "provider": m.Provider, "source": m.Source, "account": m.Account, "mode": m.Mode,

@@ -210,7 +210,7 @@ func (e previewedEvent) open() []string { return e.in("", ledger.Failed) }
 
 // addCommands adds the commands that run the events: ignored ones for the first time, processed ones again. An event
 // without a type has no command, because a command without a type would select events of every type.
-func (p *previewedFlow) addCommands(of config.Flow, relays map[string][]string) {
+func (p *previewedFlow) addCommands(of config.Flow, relays func(source, eventType string) []string) {
 	seen := map[[3]string]bool{}
 	for _, e := range p.Events {
 		verb, runs := map[string]string{string(receipt.Ignored): "start", string(receipt.Processed): "replay"}[e.Status]
@@ -220,7 +220,7 @@ func (p *previewedFlow) addCommands(of config.Flow, relays map[string][]string) 
 		}
 		seen[is] = true
 		if verb == "start" {
-			p.Destinations = append(p.Destinations, relays[e.Source]...)
+			p.Destinations = append(p.Destinations, relays(e.Source, e.Type)...)
 		}
 		p.Commands = append(p.Commands, fmt.Sprintf(
 			"pawl events %s --status %s --source %s --type %s --mode %s --since %s --until %s --reason REASON --dry-run",

@@ -78,6 +78,8 @@ type Step struct {
 	Kind string `json:"kind"`
 	// Skipped is set if a person decided that this run skips the effect.
 	Skipped bool `json:"skipped,omitempty"`
+	// Undecided is set for a delivery if the condition of its destination could not be evaluated.
+	Undecided bool `json:"undecided,omitempty"`
 }
 
 // OpenEffect is an effect that a parked run needs a decision about.

@@ -68,7 +68,7 @@ func TestEvents_RunApproveReject(t *testing.T) {
 	}
 	for id, says := range map[string]string{
 		"evt_mode~s": "which does not accept it", "evt_account": "which does not accept it", "evt_parked": "events retry evt_parked", "evt_done": "events replay evt_done",
-		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # a running ingress starts the run", "evt_none": "no event", "evt_price": "plans.prices maps prices to plans), and source s has no destination",
+		"evt_ended": "events replay evt_ended", "evt_ignored": " doctor  # a running ingress starts the run", "evt_none": "no event", "evt_price": "plans.prices maps prices to plans), and no destination of source s receives it",
 	} {
 		if r := s.Pawl(t, "events", "start", id, "--reason", "x"); r.Code != 1 || !strings.Contains(r.Err, says) {
 			t.Errorf("%s: exit %d, %s; want %q in the output", id, r.Code, r.Err, says)

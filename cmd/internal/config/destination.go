@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -21,6 +22,11 @@ type Destination struct {
 	Secrets []SigningSecret `yaml:"secrets"`
 	// Sources are names of sources. The destination receives their events in addition to the flow of a type.
 	Sources []string `yaml:"sources"`
+	// Types selects the events of Sources: a type, or a prefix such as "orders/*". If it is empty, all types are
+	// selected. When is a condition on these events, and Condition the compiled condition.
+	Types     []string        `yaml:"types"`
+	When      string          `yaml:"when"`
+	Condition *flow.Condition `yaml:"-"`
 	// Events selects pawl's own events: a type, a prefix such as "billing.*", or "*".
 	Events  []string `yaml:"events"`
 	Sending `yaml:",inline"`
@@ -120,12 +126,55 @@ func (d *Destination) check(c *checker, key string) {
 				"add it under sources, or correct the name")
 		}
 	}
+	d.checkSelection(c, key)
 	for i, t := range d.Events {
 		if !isPawlEvent(t) {
 			c.bad(fmt.Sprintf("%s.events[%d]", key, i), fmt.Sprintf("%q is not an event of pawl", t),
 				`write a type of docs/effects.md, such as access.changed, a prefix such as billing.*, or "*"`)
 		}
 	}
+}
+
+// checkSelection checks the selection of the events of sources, and compiles its condition.
+func (d *Destination) checkSelection(c *checker, key string) {
+	for _, name := range []string{"types", "when"} {
+		if c.isSet(key+"."+name) && len(d.Sources) == 0 {
+			c.bad(key+"."+name, "selects events of sources, and the destination has no sources",
+				"write sources: [NAME], or remove it; events selects pawl's own events")
+		}
+	}
+	for i, t := range d.Types {
+		at := fmt.Sprintf("%s.types[%d]", key, i)
+		if strings.Contains(strings.TrimSuffix(t, "*"), "*") {
+			c.badAt(at, fmt.Sprintf("%q has a * that is not at its end", t),
+				"write a type, or a prefix such as orders/*")
+		} else if ignored := c.cfg.ignoredBy(d.Sources, t); ignored != "" {
+			c.badAt(at, fmt.Sprintf("%s does not contain %q", ignored, t),
+				"add it there: the source ignores other types")
+		}
+	}
+	if d.When != "" {
+		var faults []flow.Fault
+		d.Condition, faults = flow.CompileCondition(key+".when", d.When)
+		c.uncompiled("", faults)
+	}
+}
+
+// ignoredBy returns the keys of the lists of events that exclude a type or a prefix. It returns "" if a source accepts
+// it. A list of Stripe's types may contain the type of a thin event, or the type of its snapshot event.
+func (c *Config) ignoredBy(sources []string, selected string) string {
+	snapshot := func(t string) string { return strings.TrimPrefix(t, "v1.") }
+	var lists []string
+	for _, name := range sources {
+		events := c.Sources[name].Events
+		if len(events) == 0 || slices.ContainsFunc(events, func(t string) bool {
+			return flow.Matches([]string{snapshot(selected)}, snapshot(t))
+		}) {
+			return ""
+		}
+		lists = append(lists, "sources."+name+".events")
+	}
+	return strings.Join(lists, " and ")
 }
 
 func (s *SigningSecret) check(c *checker, key string) {

@@ -63,3 +63,50 @@ func TestLoad_Destinations_Faults(t *testing.T) {
 		t.Error("a fault repeats a secret")
 	}
 }
+
+// withSelection has a destination with a selection. STRIPE is also the secret of the source code.
+const withSelection = `
+database: env:DSN
+sources:
+  stripe: {provider: stripe, mode: live, secrets: [{value: env:STRIPE}], events: [invoice.paid, v1.charge.refunded]}
+  code: {provider: github, mode: live, secrets: [{value: env:STRIPE}], events: [push, issues.opened]}
+destinations:
+  crm:
+    url: "https://crm.example.com"
+    secrets: [{value: env:CRM}]
+    sources: [stripe, code]
+    types: [push, issues.*, v1.invoice.paid, charge.refunded]
+    when: 'event.action == "opened"'
+`
+
+func TestLoad_Destinations_Selection(t *testing.T) {
+	t.Parallel()
+	cfg, err := loadWith(t, withSelection, destinationEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if crm := cfg.Destinations["crm"]; len(crm.Types) != 4 || crm.Condition == nil || crm.Condition.Path != "destinations.crm.when" {
+		t.Errorf("destination %+v, want its types, and its condition compiled", crm)
+	}
+	sources, own := "    sources: [stripe, code]\n", "    events: [access.changed]\n"
+	for name, tt := range map[string]struct{ old, text, key, problem string }{
+		"types without sources": {sources, own, "destinations.crm.types (line 11)", "the destination has no sources; write sources: [NAME], or remove it"},
+		"when without sources":  {sources, own, "destinations.crm.when (line 12)", "the destination has no sources; write sources: [NAME], or remove it"},
+		"quoted condition":      {"event.action", "evnt.action", "destinations.crm.when (line 12, column 12)", "undeclared reference to 'evnt'"},
+		"block condition":       {"'event.action == \"opened\"'", "|\n      event.action == \"opened\"\n      && acton", "destinations.crm.when (line 14, column 10)", "undeclared reference to 'acton'"},
+		"steps":                 {"event.action", "steps.a.id", "destinations.crm.when (line 12, column 12)", "it has the variables event, meta"},
+		"no condition":          {"event.action == \"opened\"", "meta.account", "destinations.crm.when (line 12)", "has the type string; write an expression of another type: a condition"},
+		"star inside":           {"issues.*", "iss*.opened", "destinations.crm.types[1] (line 11, column 19)", "has a * that is not at its end"},
+		"unwanted type":         {"issues.*", "star.*", "destinations.crm.types[1] (line 11, column 19)", `sources.stripe.events and sources.code.events does not contain "star.*"`},
+		"listed twice":          {"issues.*", "push", "destinations.crm.types[1] (line 11)", "is listed twice"},
+		"one type":              {"[push, issues.*, v1.invoice.paid, charge.refunded]", "push", "destinations.crm.types (line 11)", "is not a list"},
+	} {
+		if !strings.Contains(withSelection, tt.old) {
+			t.Fatalf("%s: the text has no %q", name, tt.old)
+		}
+		_, err := loadWith(t, strings.Replace(withSelection, tt.old, tt.text, 1), destinationEnvironment)
+		if err == nil || !strings.Contains(err.Error(), tt.key) || !strings.Contains(err.Error(), tt.problem) {
+			t.Errorf("%s: %v, want %s: %s", name, err, tt.key, tt.problem)
+		}
+	}
+}

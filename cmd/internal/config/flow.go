@@ -73,17 +73,7 @@ func (f *Flow) check(c *checker, key string) {
 	name := strings.TrimPrefix(key, "flows.")
 	compiled, faults := flow.Compile(name, f.Definition)
 	f.Compiled = compiled
-	for _, fault := range faults {
-		at := strings.TrimSuffix(key+"."+fault.Path, ".")
-		if fault.Line > 0 && !slices.ContainsFunc(c.faults, func(o Fault) bool { return o.Key == at }) {
-			place := c.places[at]
-			c.faults = append(c.faults, Fault{Key: at, Line: place.line + fault.Line - 1,
-				Column:  place.column + fault.Column - 1,
-				Problem: fault.Problem, Fix: fault.Fix})
-			continue
-		}
-		c.bad(at, fault.Problem, fault.Fix)
-	}
+	c.uncompiled(key+".", faults)
 	f.checkTrigger(c, key+".on")
 	f.checkPublished(c, key+".on.published")
 	for sink, places := range f.Sinks() {
@@ -97,6 +87,20 @@ func (f *Flow) check(c *checker, key string) {
 				f.checkModes(c, key+"."+place, sink, known)
 			}
 		}
+	}
+}
+
+// uncompiled adds the faults of expressions. prefix is the prefix of their keys.
+func (c *checker) uncompiled(prefix string, faults []flow.Fault) {
+	for _, fault := range faults {
+		at := strings.TrimSuffix(prefix+fault.Path, ".")
+		if fault.Line > 0 && !c.faulty(at) {
+			place := c.places[at]
+			c.faults = append(c.faults, Fault{Key: at, Line: place.line + fault.Line - 1,
+				Column: place.column + fault.Column - 1, Problem: fault.Problem, Fix: fault.Fix})
+			continue
+		}
+		c.bad(at, fault.Problem, fault.Fix)
 	}
 }
 

@@ -32,7 +32,7 @@ func (r *rig) operatorOver(db *pgxpool.Pool) *decide.Operator {
 	receipts := receipt.NewStore(db, receipt.Options{})
 	r.Cleanup(receipts.Close)
 	return &decide.Operator{
-		Verbs: operator.Verbs, DB: db, Temporal: r.Temporal, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Relays: process.Relays(r.Config),
+		Verbs: operator.Verbs, DB: db, Temporal: r.Temporal, Audit: audit.New(db, slog.New(slog.DiscardHandler)), Relays: process.RelaysOf(r.Config),
 		Unstick: decide.Unstick(r.Temporal, "default"), Outlook: process.Outlook(r.Config, db, receipts), TaskQueue: r.Config.Temporal.TaskQueue,
 		Policy: process.BillingPolicy(r.Config), Insert: receipts.Insert, Places: map[string][]string{decide.Sink: {"finance"}, decide.Source: {"stripe"}},
 	}

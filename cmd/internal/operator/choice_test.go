@@ -73,7 +73,7 @@ func TestChoices(t *testing.T) {
 		"ignored, no flow":      {with("ignored", "type_ignored", of("moon.risen", "s")), nil},
 		"of another mode":       {with("ignored", "mode_ignored", neverRan), nil},
 	} {
-		o := decide.Operator{Verbs: operator.Verbs, Relays: map[string][]string{"relaying": {"crm"}}}
+		o := decide.Operator{Verbs: operator.Verbs, Relays: func(source, _ string) []string { return map[string][]string{"relaying": {"crm"}}[source] }}
 		var got []string
 		for _, choice := range event.Choices(&o, "evt_1", &c.receipt) {
 			line := strings.TrimSuffix(strings.TrimPrefix(choice.Line(), "pawl "), " --reason REASON")

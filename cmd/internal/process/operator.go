@@ -45,7 +45,7 @@ func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store
 	return &decide.Operator{
 		Verbs: operator.Verbs, DB: pool, Audit: audit.New(pool, log), Temporal: temporal,
 		TaskQueue: cfg.Temporal.TaskQueue,
-		Unstick:   decide.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: Relays(cfg),
+		Unstick:   decide.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: RelaysOf(cfg),
 		FlowOf: cfg.FlowOf,
 		Policy: BillingPolicy(cfg), FourEyes: cfg.Policy.FourEyes, Insert: receipts.Insert,
 	}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/httpcall"
+	"github.com/pawlhq/pawl/activities/selection"
 	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/workflows/plan"
@@ -100,7 +101,8 @@ func (g gates) destinations(c *config.Config) (all []activities.Destination) {
 		if d := t.Destination; d != nil {
 			all = append(all, activities.Destination{
 				Name: strings.TrimPrefix(t.Name, config.DestinationPrefix), URL: d.URL, Token: d.Token.Value(),
-				Keys: d.Keys(), Events: d.Events, Policy: g.policy(t, ""), Settings: settings(t),
+				Keys: d.Keys(), Events: d.Events, Selection: selection.Rule{Types: d.Types, When: d.Condition},
+				Policy: g.policy(t, ""), Settings: settings(t),
 			})
 		}
 	}
@@ -146,6 +148,16 @@ func Relays(c *config.Config) map[string][]string {
 		of[name] = c.DestinationsOf(name)
 	}
 	return of
+}
+
+// RelaysOf returns a function that returns the destinations of a source that select an event type.
+func RelaysOf(c *config.Config) func(source, eventType string) []string {
+	return func(source, eventType string) []string {
+		return slices.DeleteFunc(c.DestinationsOf(source), func(name string) bool {
+			rule := selection.Rule{Types: c.Destinations[name].Types}
+			return !rule.HasType(c.Sources[source].Provider, eventType)
+		})
+	}
 }
 
 // Destinations returns the configured destinations, sorted by name. They have no limiters, which only a worker needs.

@@ -315,7 +315,7 @@ func destinationCheck(client *http.Client, t config.Target, now time.Time) func(
 		return taken(client, t, func() (map[string]string, []byte) {
 			header := httpcall.Header("", d.Token.Value())
 			if len(d.Secrets) > 0 {
-				activities.SignStandard(header, d.Keys(), id, time.Now(), []byte(body))
+				httpcall.SignStandard(header, d.Keys(), id, time.Now(), []byte(body))
 			}
 			sent := map[string]string{}
 			for key := range header {

@@ -40,8 +40,9 @@ type Operator struct {
 	Unstick func(ctx context.Context, workflowID string) error
 	// Outlook starts the preview of a run. The caller ends the preview with done.
 	Outlook func(context.Context) (outlook workflows.Outlook, done func(), err error)
-	// Relays lists the destinations of each source that relays its events.
-	Relays map[string][]string
+	// Relays returns the destinations of a source that select a type. Their conditions can still exclude an event. It
+	// may be nil.
+	Relays func(source, eventType string) []string
 	// FlowOf returns the name of the flow in the configuration that handles a type of a source, or "". It may be nil.
 	FlowOf func(source, eventType string) string
 	// Places lists the targets that can be paused, by kind: [Sink] and [Source].

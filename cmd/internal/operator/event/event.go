@@ -85,7 +85,7 @@ func runnable(d *decide.Decision, r *timeline.Receipt) error {
 		return refuseEvent(d, r, "was delivered to source %s, which does not accept it (%s): correct mode or accounts of the source, and let the provider send the event again",
 			r.Source, r.Reason)
 	case noDestination:
-		return refuseEvent(d, r, "has no flow and no destination: %s; to relay it, add %s to the sources of a destination",
+		return refuseEvent(d, r, "has no flow and no destination: %s; to relay it, add %s to the sources of a destination, and its type to their types if it lists any",
 			goesNowhere(d.Operator, r), r.Source)
 	}
 	return nil
@@ -142,7 +142,7 @@ func act(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decid
 	if err != nil {
 		return "", nil, err
 	}
-	after, relays := e.after, d.Operator.Relays[r.Source]
+	after, to := e.after, relays(d.Operator, r)
 	switch {
 	case after.Status == string(receipt.Processing) && e.before.Updated == timeText(r.UpdatedAt):
 		return "the run continues", res, tellRun(ctx, d, r, rec)
@@ -158,11 +158,11 @@ func act(ctx context.Context, d *decide.Decision, r *timeline.Receipt, rec decid
 		return "it will run again; effects that are done or skipped are not repeated, and failed effects are retried", res, nil
 	case configured(d.Operator, r) != "":
 		return "it is received and will be run by flow " + configured(d.Operator, r), res, nil
-	case decide.InputOf(r).OnlyRelays() && len(relays) == 0:
-		return fmt.Sprintf("it is received and will be run; no flow handles %s, and source %s has no destination: it will park", r.Type, r.Source), res, nil
+	case decide.InputOf(r).OnlyRelays() && len(to) == 0:
+		return fmt.Sprintf("it is received and will be run; no flow handles %s, and no destination of source %s receives it", r.Type, r.Source), res, nil
 	case decide.InputOf(r).OnlyRelays():
 		return fmt.Sprintf("it is received; no flow handles %s, so pawl only relays it to %s", r.Type,
-			strings.Join(relays, ", ")), res, nil
+			strings.Join(to, ", ")), res, nil
 	}
 	return "it is received and will be run", res, nil
 }

@@ -95,13 +95,14 @@ func waitsForPerson(r timeline.Receipt) bool {
 // effect.
 func goesNowhere(o *decide.Operator, r *timeline.Receipt) string {
 	in := decide.InputOf(r)
-	if !in.OnlyRelays() || len(o.Relays[r.Source]) > 0 || configured(o, r) != "" {
+	if !in.OnlyRelays() || len(relays(o, r)) > 0 || configured(o, r) != "" {
 		return ""
 	}
-	why := fmt.Sprintf("no flow handles %s %s, and source %s has no destination", r.Provider, r.Type, r.Source)
+	why := fmt.Sprintf("no flow handles %s %s, and no destination of source %s receives it", r.Provider, r.Type,
+		r.Source)
 	for _, group := range workflows.IgnoredTypes() {
 		if r.Provider == "stripe" && slices.Contains(group.Types, r.Type) {
-			why = fmt.Sprintf("no flow handles %s (%s), and source %s has no destination", r.Type,
+			why = fmt.Sprintf("no flow handles %s (%s), and no destination of source %s receives it", r.Type,
 				strings.ReplaceAll(group.Reason, "`", ""), r.Source)
 		}
 	}
@@ -114,6 +115,14 @@ func configured(o *decide.Operator, r *timeline.Receipt) string {
 		return ""
 	}
 	return o.FlowOf(r.Source, r.Type)
+}
+
+// relays returns the destinations of the event's source that select its type.
+func relays(o *decide.Operator, r *timeline.Receipt) []string {
+	if o.Relays == nil {
+		return nil
+	}
+	return o.Relays(r.Source, r.Type)
 }
 
 // timeText formats a time as in the audit trail.

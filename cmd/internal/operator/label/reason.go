@@ -61,6 +61,7 @@ var reasons = map[string]string{
 	"account_not_mapped": "No account is linked to this connected account",
 	"product_ignored":    "Its prices are on the list of ignored prices",
 	"flow_condition":     "The condition of its flow is false",
+	"not_selected":       "No destination selects it",
 	"before_effects":     "It occurred before effects began, and its effects are withheld",
 	"dismissed":          "A person decided to do nothing",
 
