@@ -218,7 +218,8 @@ func (c *Destinations) post(ctx context.Context, destination Destination, effect
 	header.Set("Content-Type", cmp.Or(kept.Get("Content-Type"), "application/json"))
 	for name, value := range map[string]string{
 		"Pawl-Provider": r.Provider, "Pawl-Source": r.Source, "Pawl-Mode": r.Mode, "Pawl-Account": r.Account,
-		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Receipt": r.ID,
+		"Pawl-Event-Id": cmp.Or(r.RelayOf, r.EventID), "Pawl-Event-Type": r.Type, "Pawl-Object": r.ObjectID,
+		"Pawl-Occurred-At": occurredAt(r), "Pawl-Receipt": r.ID,
 		"X-Correlation-Id": r.CorrelationID, "Pawl-Scheme": kept.Get("Pawl-Scheme"),
 	} {
 		if value != "" {
@@ -238,6 +239,14 @@ func (c *Destinations) post(ctx context.Context, destination Destination, effect
 		return nil, failure
 	}
 	return relayed{Status: got.StatusCode}, nil
+}
+
+// occurredAt returns the provider's time of an event, or "".
+func occurredAt(r receipt.Receipt) string {
+	if r.OccurredAt == nil {
+		return ""
+	}
+	return r.OccurredAt.UTC().Format(time.RFC3339Nano)
 }
 
 // webhookID returns the webhook-id of a delivery. It is the same for every attempt and different for each destination.

@@ -491,6 +491,32 @@ func TestRelayEvent_Undecided_EvaluatedAgain(t *testing.T) {
 	}
 }
 
+// The headers contain the object and the time of the event if the provider sends them.
+func TestRelayEvent_ObjectAndTime_InHeaders(t *testing.T) {
+	t.Parallel()
+	c, url := newDestination(t)
+	b := relaySetup(t, url)
+	at := time.Date(2026, 3, 1, 13, 0, 0, 250e6, time.FixedZone("CET", 3600))
+	for i, tt := range []struct {
+		event        receipt.New
+		object, when string
+	}{
+		{receipt.New{Object: "ord-ü", OccurredAt: at, Body: []byte("1")}, "ord-%C3%BC", "2026-03-01T12:00:00.25Z"},
+		{receipt.New{Body: []byte("2")}, "", ""},
+	} {
+		tt.event.EventID, tt.event.Type = fmt.Sprintf("d-%d", i), "push"
+		if result, err := b.deliver(t, b.call(t, b.received(t, "github", tt.event), tt.event.EventID)); err != nil || result.State != effect.Done {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		h := c.seen[i].Header
+		_, object := h["Pawl-Object"]
+		_, when := h["Pawl-Occurred-At"]
+		if h.Get("Pawl-Object") != tt.object || h.Get("Pawl-Occurred-At") != tt.when || object != (tt.object != "") || when != (tt.when != "") {
+			t.Errorf("headers %v, want object %q and time %q", h, tt.object, tt.when)
+		}
+	}
+}
+
 // During a deployment, a worker with the old file has no flow for an event that a new process has stored. It fails, so
 // that Temporal asks again until a worker with the new file answers. A preview does not wait. An event that still has no
 // flow after 15 minutes parks.
