@@ -21,7 +21,7 @@ func sinks(a *command.App) *cobra.Command {
 }
 
 func sinksCheck(a *command.App) *cobra.Command {
-	var yes bool
+	var yes, write bool
 	cmd := &cobra.Command{
 		Use: "check [NAME]...", Short: "Check the access to each sink, and whether it honours idempotency keys",
 		Args: cobra.ArbitraryArgs,
@@ -31,14 +31,21 @@ signs in at the mail server and sends no email.
 
 The requests concern the account ` + sinkcheck.Account + ` and have the header ` + sinkcheck.Header + `: true. A sink that supports the header changes
 and books nothing. A sink that ignores it would store the request; the command therefore asks you first, unless you add
---yes. The exit code is 1 if a check fails.`,
-		RunE: func(cmd *cobra.Command, names []string) error { return runSinksCheck(cmd.Context(), a, names, yes) },
+--yes. The exit code is 1 if a check fails.
+
+With --write, the requests to the named APIs have no such header, and the APIs execute them: a repeat, a repeated key with
+another body, 16 concurrent requests with the same key, and, for workspaces, a late request with an older version. The
+last line of an API describes the state that you must find in it. Use --write in a test system.`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return runSinksCheck(cmd.Context(), a, names, yes, write)
+		},
 	}
+	cmd.Flags().BoolVar(&write, "write", false, "let the named APIs execute the requests, also concurrent ones")
 	cmd.Flags().BoolVar(&yes, "yes", false, "send all checks without a confirmation")
 	return cmd
 }
 
-func runSinksCheck(ctx context.Context, a *command.App, names []string, yes bool) error {
+func runSinksCheck(ctx context.Context, a *command.App, names []string, yes, write bool) error {
 	cfg, err := a.Load()
 	if err != nil {
 		return err
@@ -50,7 +57,10 @@ func runSinksCheck(ctx context.Context, a *command.App, names []string, yes bool
 	if plans, err = named(plans, names); err != nil {
 		return err
 	}
-	yes = yes || mayCheck(a, plans)
+	if plans, err = writing(plans, names, write); err != nil {
+		return err
+	}
+	yes = yes || mayCheck(a, plans, write)
 	findings := checkedSinks{}
 	for _, p := range plans {
 		if p.Stays != "" && !yes {
@@ -86,6 +96,23 @@ func named(plans []sinkcheck.Plan, names []string) (chosen []sinkcheck.Plan, err
 	return chosen, nil
 }
 
+// writing returns the checks with requests that the named sinks execute, if write is set.
+func writing(plans []sinkcheck.Plan, names []string, write bool) ([]sinkcheck.Plan, error) {
+	if !write {
+		return plans, nil
+	}
+	if len(names) == 0 {
+		return nil, command.Usagef("--write needs the names of sinks, because they execute the requests: pawl sinks check finance --write")
+	}
+	for i, p := range plans {
+		var ok bool
+		if plans[i], ok = p.Writing(); !ok {
+			return nil, command.Usagef("--write is not possible for %s: pawl has such requests only for workspaces and finance", p.Sink)
+		}
+	}
+	return plans, nil
+}
+
 // checkedSinks are the findings about the sinks.
 type checkedSinks []sinkcheck.Finding
 
@@ -96,14 +123,17 @@ func (c checkedSinks) Failed() bool {
 
 // mayCheck asks for a confirmation before it sends requests that a sink could store. If there is no answer, it does
 // not send them.
-func mayCheck(a *command.App, plans []sinkcheck.Plan) bool {
-	asked := false
+func mayCheck(a *command.App, plans []sinkcheck.Plan, write bool) bool {
+	asked, warning := false, "A sink that does not support the header "+sinkcheck.Header+" stores these requests:"
+	if write {
+		warning = "The sinks execute these requests:"
+	}
 	for _, p := range plans {
 		if p.Stays == "" {
 			continue
 		}
 		if !asked {
-			fmt.Fprintf(a.Err, "A sink that does not support the header %s stores these requests:\n", sinkcheck.Header)
+			fmt.Fprintln(a.Err, warning)
 			asked = true
 		}
 		fmt.Fprintf(a.Err, "  %-24s %s\n", output.Clean(p.Sink), p.Stays)

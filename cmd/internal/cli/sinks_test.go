@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -222,6 +223,10 @@ type demanding struct {
 	keys  map[string]string
 	sent  int
 	wrong []error
+	// checked counts the requests with the header, requests counts the requests by key, and version is the highest one.
+	checked  int
+	requests map[string]int
+	version  int
 }
 
 func (p *demanding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -233,7 +238,20 @@ func (p *demanding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.sent++
 	key := r.Header.Get("Idempotency-Key")
 	before, known := p.keys[key]
+	if r.Header.Get(sinkcheck.Header) != "" {
+		p.checked++
+	}
+	if p.requests == nil {
+		p.requests = map[string]int{}
+	}
+	p.requests[key]++
+	version, _ := strconv.Atoi(r.Header.Get("Pawl-Target-Version"))
+	many := p.requests[key] > 4 // only concurrent requests have a key so often
 	switch {
+	case many && p.fault == "never ends", version < p.version && p.fault == "late":
+		w.WriteHeader(http.StatusConflict)
+	case many && p.fault == "breaks":
+		w.WriteHeader(http.StatusInternalServerError)
 	case r.Header.Get("Authorization") != "Bearer right" && p.fault != "open", p.fault == "denied":
 		w.WriteHeader(http.StatusUnauthorized)
 	case p.fault == "missing":
@@ -241,9 +259,9 @@ func (p *demanding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case known && before != string(body) && p.fault != "any body":
 		w.WriteHeader(http.StatusConflict)
 	default:
-		p.keys[key] = string(body)
+		p.keys[key], p.version = string(body), max(p.version, version)
 		id := key
-		if p.fault == "forgets" {
+		if p.fault == "forgets" || many && p.fault == "races" {
 			id = fmt.Sprint(p.sent)
 		}
 		fmt.Fprintf(w, `{"id":%q}`, id)
@@ -296,6 +314,99 @@ func TestSinksCheck_Faults_Told(t *testing.T) {
 			}
 			if r.Code != 1 { // no mail server listens
 				t.Errorf("exit %d", r.Code)
+			}
+		})
+	}
+}
+
+// The sandbox executes the requests of --write, and the state afterwards is the described state.
+func TestSinksCheck_Write_Sandbox_EachOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	world, err := sandbox.Start(context.Background(), sandbox.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = world.Close() })
+	s := withSinks(t, world.URL(), world.URL(), world.URL()+"/events", world.SMTPAddr())
+	r := s.Pawl(t, "sinks", "check", "finance", "workspaces", "--write", "--yes", "--json")
+	checks := map[string]bool{}
+	for _, f := range commandtest.Decode[[]sinkcheck.Finding](t, r) {
+		checks[f.Sink+" "+f.Check] = f.Result == sinkcheck.OK
+		if f.Result == sinkcheck.Fails {
+			t.Errorf("%+v", f)
+		}
+	}
+	if !checks["finance concurrent"] || !checks["workspaces concurrent"] || !checks["workspaces late"] || r.Code != 0 {
+		t.Errorf("exit %d, checks %v", r.Code, checks)
+	}
+	entries, err := os.ReadFile(filepath.Join(dir, "finance.jsonl"))
+	if n := strings.Count(string(entries), `"first":true`); err != nil || n != 2 {
+		t.Errorf("%d entries, want 2: %s (%v)", n, entries, err)
+	}
+	answer, err := http.Get(world.URL() + "/workspaces/" + sinkcheck.Account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), `"quantity":0`) || !strings.Contains(string(body), `"state":"released"`) {
+		t.Errorf("the workspace is %s (%v)", body, err)
+	}
+}
+
+// With --write, the named sinks execute the requests. The check reports exactly the defect of the sink, with the action
+// to take, and the state that the sink must have.
+func TestSinksCheck_Write_FaultsTold(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]struct{ sink, check, found, do string }{
+		"":           {"finance", "effects", "exactly two new entries of 0 must exist for account pawl-check", "look at it in the sink"},
+		"forgets":    {"finance", "repeat", "another answer to the same key", "answer a repeated key with the remembered answer"},
+		"any body":   {"finance", "conflict", "answered 200 to another body under the key", "answer 409"},
+		"races":      {"finance", "concurrent", "14 different answers to 16 concurrent requests", "claim the key in a unique index"},
+		"breaks":     {"finance", "concurrent", "answered 500 to one of 16 concurrent requests", "claim the key in a unique index"},
+		"never ends": {"finance", "concurrent", "answered 409 to a key after its 16 concurrent requests had ended", "answer with the remembered answer when the first request has ended"},
+		"late":       {"workspaces", "late", "answered 409 to a late request with an older version", "store the highest Pawl-Target-Version"},
+		"denied":     {"finance", "token", "answered 401", "check sinks.finance.token"},
+	} {
+		t.Run("fault "+fault, func(t *testing.T) {
+			t.Parallel()
+			bad := &demanding{keys: map[string]string{}, fault: fault}
+			at := httptest.NewServer(bad)
+			t.Cleanup(at.Close)
+			s := withSinks(t, at.URL, at.URL, at.URL, "127.0.0.1:1")
+			r := s.Pawl(t, "sinks", "check", want.sink, "--write", "--yes", "--json")
+			faults, checks := 0, ""
+			for _, f := range commandtest.Decode[[]sinkcheck.Finding](t, r) {
+				checks += f.Check + " "
+				if f.Check == want.check && (!strings.Contains(f.Found, want.found) || !strings.HasPrefix(f.Do, want.do)) {
+					t.Errorf("%+v, want %+v", f, want)
+				}
+				if f.Result != sinkcheck.Fails {
+					continue
+				}
+				if faults++; f.Check != want.check && !(fault == "forgets" && f.Check == "concurrent") {
+					t.Errorf("%+v", f)
+				}
+			}
+			if (faults > 0) != (fault != "") || !strings.Contains(checks, want.check) || (r.Code == 1) != (fault != "") {
+				t.Errorf("%d faults, exit %d, checks %s", faults, r.Code, checks)
+			}
+			if bad.checked > 0 {
+				t.Errorf("%d requests have the header of a check", bad.checked)
+			}
+			for _, err := range bad.wrong {
+				if err != nil {
+					t.Errorf("pawl sends no such request: %v", err)
+				}
+			}
+			for _, args := range [][]string{{"--write"}, {"email", "--write"}, {"destinations:crm", "--write"}} {
+				if r := s.Pawl(t, append([]string{"sinks", "check", "--yes"}, args...)...); r.Code != 2 || !strings.Contains(r.Err, "--write") {
+					t.Errorf("%v: exit %d: %s", args, r.Code, r.Err)
+				}
+			}
+			sent := bad.sent
+			if r := s.Pawl(t, "sinks", "check", "finance", "--write"); !strings.Contains(r.Err, "execute these requests") || bad.sent != sent {
+				t.Errorf("without an answer: %d requests, %s", bad.sent-sent, r.Err)
 			}
 		})
 	}

@@ -40,7 +40,8 @@ type Finding struct {
 	// destination begins with "destinations:".
 	Sink string `json:"sink"`
 	// Check is "reach" (the sink responds), "token" (it accepts pawl), "repeat" (the same key twice), "conflict" (a key
-	// with another body) or "strangers" (a wrong token).
+	// with another body) or "strangers" (a wrong token). If the sink executes the requests, it is also "concurrent"
+	// (the same key many times at once), "late" (an older version) or "effects" (the expected state of the sink).
 	Check string `json:"check"`
 	// Result is "ok", "fails" for a fault, or "note" if the result is unknown or may be intended.
 	Result string `json:"result"`
@@ -62,6 +63,8 @@ type Plan struct {
 	// Stays describes the data that remains in a sink that ignores the header. It is "" if nothing remains.
 	Stays string
 	run   func(context.Context) []Finding
+	// write runs the check with requests that the sink executes. It is nil if pawl has no such requests.
+	write func(context.Context) []Finding
 }
 
 // Run runs the check.
@@ -80,9 +83,13 @@ func Plans(c *config.Config) (plans []Plan) {
 			}
 			k := keyed{
 				name: s.Name, key: t.Key, endpoint: t.HTTP.Modes()[s.Mode].Endpoint, timeout: t.Timeout, client: client,
-				request: of.request(s.Mode, now, 0), other: of.request(s.Mode, now, 1),
+				request: of.request(s.Mode, now, 0), other: of.request(s.Mode, now, 1), effects: of.effects,
 			}
-			plans = append(plans, Plan{Sink: s.Name, Stays: of.stays, run: k.check})
+			if of.versions {
+				older := of.request(s.Mode, now.Add(-time.Hour), 2)
+				k.older = &older
+			}
+			plans = append(plans, Plan{Sink: s.Name, Stays: of.stays, run: k.check, write: k.write})
 		case t.Email != nil:
 			plans = append(plans,
 				Plan{Sink: s.Name, run: mailCheck(s.Name, t.Email.Modes()[s.Mode].MailServer, t.Timeout)})
@@ -111,6 +118,10 @@ func flowSink(name string) func(context.Context) []Finding {
 type sample struct {
 	// stays describes the data that remains in an API that ignores the header.
 	stays string
+	// effects describes the state of an API after it has executed the requests.
+	effects string
+	// versions is set if the requests have versions.
+	versions bool
 	// request returns a request about [Account]. Requests with different numbers have different bodies.
 	request func(mode string, now time.Time, number int64) activities.Request
 }
@@ -118,6 +129,7 @@ type sample struct {
 // samples contains a test request for each kind of API, by the name in the configuration.
 var samples = map[string]sample{
 	"workspaces": {"a workspace " + Account + " that is released",
+		"the workspace " + Account + " must be released, with the quantity 0", true,
 		func(mode string, now time.Time, number int64) activities.Request {
 			// The state released leaves no workspace behind. The version grows with the time, so that
 			// a later check is not rejected as outdated.
@@ -127,6 +139,7 @@ var samples = map[string]sample{
 			}.Request()
 		}},
 	"finance": {"an entry of 0 for account " + Account,
+		"exactly two new entries of 0 must exist for account " + Account, false,
 		func(mode string, now time.Time, number int64) activities.Request {
 			return activities.Entry{
 				Kind: activities.PaymentEntry, Mode: mode, Account: Account, Object: Account, Tax: number,
@@ -144,6 +157,11 @@ type keyed struct {
 	client    *http.Client
 	// request is sent first. other is then sent with the same key, and must be rejected.
 	request, other activities.Request
+	// writes is set if the API executes the requests. older is then a request with an older version, or nil, and
+	// effects describes the state of the API afterwards.
+	writes  bool
+	older   *activities.Request
+	effects string
 }
 
 // answer is the response to a request.
@@ -234,13 +252,16 @@ func (k keyed) send(ctx context.Context, key, token string, r activities.Request
 	}
 	header := map[string]string{"Idempotency-Key": key, "Content-Type": "application/json"}
 	maps.Copy(header, r.Header)
+	if !k.writes {
+		header[Header] = "true"
+	}
 	if token != "" {
 		header["Authorization"] = "Bearer " + token
 	}
 	return send(ctx, k.client, k.timeout, k.request.Method, k.endpoint.URL+k.request.Path, header, body)
 }
 
-// send sends one request with the check header. Its error contains only the host of the URL.
+// send sends one request. Its error contains only the host of the URL.
 func send(ctx context.Context, client *http.Client, timeout time.Duration, method, to string, header map[string]string,
 	body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -252,7 +273,6 @@ func send(ctx context.Context, client *http.Client, timeout time.Duration, metho
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
-	req.Header.Set(Header, "true")
 	resp, err := client.Do(req)
 	if err != nil {
 		if failed, ok := errors.AsType[*url.Error](err); ok {
@@ -322,6 +342,7 @@ func destinationCheck(client *http.Client, t config.Target, now time.Time) func(
 				sent[key] = header.Get(key)
 			}
 			maps.Copy(sent, kind)
+			sent[Header] = "true"
 			return sent, []byte(body)
 		})
 	}
