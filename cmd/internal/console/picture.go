@@ -89,7 +89,7 @@ func newPicture(e *timeline.Event) *picture {
 		if f.DoneAt != nil {
 			until = *f.DoneAt
 		}
-		add(lane{Name: label.KindOf(f.Kind).Name,
+		add(lane{Name: label.StepOf(f.Kind, f.Key).Name,
 			Bars: []bar{newBar(at(f.ClaimedAt), at(until), badges[f.State], f.Key+": "+f.State)}})
 	}
 	decisions := lane{Name: "decisions"}

@@ -96,7 +96,7 @@ func whenNext(n event.Next) string {
 
 func tryLine(t event.Try) string {
 	kind, _, _ := strings.Cut(t.Key, ":")
-	text := fmt.Sprintf("%s: attempt %d", label.KindOf(kind).Name, t.Attempt)
+	text := fmt.Sprintf("%s: attempt %d", label.StepOf(kind, t.Key).Name, t.Attempt)
 	switch {
 	case t.Paused:
 		text += " is paused in Temporal"
@@ -121,12 +121,12 @@ func Steps(e *event.Evidence) output.Table {
 				answer = "done by event " + a.By
 			}
 		}
-		rows = append(rows, []any{a.StartedAt, label.KindOf(a.Kind).Name, output.Badge(a.Outcome),
+		rows = append(rows, []any{a.StartedAt, label.StepOf(a.Kind, a.Key).Name, output.Badge(a.Outcome),
 			target(a.Kind, a.Key), answer, took})
 	}
 	for _, f := range e.Effects {
 		if !attempted[f.Key] {
-			rows = append(rows, []any{f.ClaimedAt, label.KindOf(f.Kind).Name, output.Badge(stateNow(f, e.Next)),
+			rows = append(rows, []any{f.ClaimedAt, label.StepOf(f.Kind, f.Key).Name, output.Badge(stateNow(f, e.Next)),
 				target(f.Kind, f.Key), EffectNote(f), ""})
 		}
 	}
@@ -135,7 +135,7 @@ func Steps(e *event.Evidence) output.Table {
 		if f.WaitsFor != "" {
 			note = waitsFirst(f.WaitsFor)
 		}
-		rows = append(rows, []any{nil, label.KindOf(f.Kind).Name, output.Badge("not begun"), target(f.Kind, f.Key),
+		rows = append(rows, []any{nil, label.StepOf(f.Kind, f.Key).Name, output.Badge("not begun"), target(f.Kind, f.Key),
 			note, ""})
 	}
 	if len(rows) == 1 {
@@ -155,7 +155,7 @@ func Done(e *event.Evidence) output.Table {
 	rows := output.Table{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if atRest(f.State) {
-			rows = append(rows, []any{label.KindOf(f.Kind).Name, output.Badge(f.State), f.Attempts, objectLink(f.Key),
+			rows = append(rows, []any{label.StepOf(f.Kind, f.Key).Name, output.Badge(f.State), f.Attempts, objectLink(f.Key),
 				EffectNote(f)})
 		}
 	}
@@ -174,7 +174,7 @@ func Undone(e *event.Evidence) output.Table {
 	rows := output.Table{{"NOT DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if !atRest(f.State) {
-			rows = append(rows, []any{label.KindOf(f.Kind).Name, output.Badge(stateNow(f, e.Next)), f.Attempts,
+			rows = append(rows, []any{label.StepOf(f.Kind, f.Key).Name, output.Badge(stateNow(f, e.Next)), f.Attempts,
 				objectLink(f.Key), EffectNote(f)})
 		}
 	}
@@ -183,7 +183,7 @@ func Undone(e *event.Evidence) output.Table {
 		if f.WaitsFor != "" {
 			note = waitsFirst(f.WaitsFor)
 		}
-		rows = append(rows, []any{label.KindOf(f.Kind).Name, output.Badge("not begun"), 0, objectLink(f.Key), note})
+		rows = append(rows, []any{label.StepOf(f.Kind, f.Key).Name, output.Badge("not begun"), 0, objectLink(f.Key), note})
 	}
 	if len(rows) == 1 {
 		return output.Table{{"NOT DONE"}, {"no open steps"}}

@@ -22,7 +22,8 @@ func Effects(effects []workflows.PreviewedEffect) output.Table {
 		return output.Table{{"no steps known yet"}}
 	}
 	return output.Rows("WHAT HAPPENS|STEP|AMOUNT|KEY|NOTE", effects, func(e workflows.PreviewedEffect) []any {
-		return []any{e.Will, label.KindOf(e.Kind).Name, Amount(e.Amount, e.Currency), objectLink(e.Key), PreviewNote(e)}
+		return []any{e.Will, label.StepOf(e.Kind, e.Key).Name, Amount(e.Amount, e.Currency), objectLink(e.Key),
+			PreviewNote(e)}
 	})
 }
 
@@ -52,7 +53,7 @@ func PreviewNote(e workflows.PreviewedEffect) string {
 func Consequence(p *decide.Preview) string {
 	steps := map[workflows.Will][]string{}
 	for _, e := range p.Effects {
-		kind := label.KindOf(e.Kind)
+		kind := label.StepOf(e.Kind, e.Key)
 		name := kind.Name
 		if e.Amount != nil {
 			name += " of " + money.Format(*e.Amount, e.Currency)

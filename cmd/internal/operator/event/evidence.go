@@ -249,7 +249,7 @@ func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Re
 		if try.At != nil && (n.At == nil || try.At.Before(*n.At)) {
 			kind, _, _ := strings.Cut(try.Key, ":")
 			n.At = try.At
-			n.Message = fmt.Sprintf("pawl tries %s again, attempt %d", label.KindOf(kind).Name, try.Attempt)
+			n.Message = fmt.Sprintf("pawl tries %s again, attempt %d", label.StepOf(kind, try.Key).Name, try.Attempt)
 		}
 	}
 }
@@ -311,9 +311,9 @@ func safety(made *decide.Preview) ReplaySafety {
 	for _, e := range made.Effects {
 		switch e.Will {
 		case workflows.WillRun, workflows.WillRunLater, workflows.WillRunAndTakeBack:
-			runs = append(runs, label.KindOf(e.Kind).Name)
+			runs = append(runs, label.StepOf(e.Kind, e.Key).Name)
 		case workflows.WillAsk, workflows.WillRefuse, workflows.WillNotBeDone:
-			asks = append(asks, label.KindOf(e.Kind).Name)
+			asks = append(asks, label.StepOf(e.Kind, e.Key).Name)
 		}
 	}
 	stay := made.Counts[workflows.WillStay] + made.Counts[workflows.WasSkipped] + made.Counts[workflows.WasTakenBack]

@@ -51,7 +51,7 @@ type findings struct {
 
 func sortOut(e *Evidence) (f findings) {
 	for _, x := range e.Effects {
-		kind := label.KindOf(x.Kind)
+		kind := label.StepOf(x.Kind, x.Key)
 		switch x.State {
 		case "done":
 			if isOutside(x.Kind) {
@@ -79,7 +79,7 @@ func sortOut(e *Evidence) (f findings) {
 		if amount == nil {
 			amount, currency = e.Receipt.Amount, e.Receipt.Currency
 		}
-		f.undone = appendOnce(f.undone, notDone(label.KindOf(x.Kind), amount, currency))
+		f.undone = appendOnce(f.undone, notDone(label.StepOf(x.Kind, x.Key), amount, currency))
 	}
 	slices.Sort(f.done) // parallel steps end in any order
 	slices.Sort(f.skipped)

@@ -19,6 +19,27 @@ func KindOf(code string) Kind {
 	return Kind{Name: upper(name), Subject: "the effect " + name, Done: "done"}
 }
 
+// StepOf returns the words for one effect with its ledger key. A step of a flow has the name from the configuration, and
+// a delivery the name of its destination; both are parts of the key.
+func StepOf(code, key string) Kind {
+	k := KindOf(code)
+	parts := strings.Split(key, ":")
+	switch code {
+	case "flow-request", "undo-flow-request", "flow-task", "cancel-flow-task":
+		// <kind>:<provider>:<mode>:<flow>:<step>:<key>
+		if len(parts) > 5 {
+			k.Name += ": " + parts[4]
+			k.Subject = strings.TrimSuffix(k.Subject, " of the flow") + " " + parts[4] + " of the flow " + parts[3]
+		}
+	case "relay":
+		if last := len(parts) - 1; last > 0 { // the key ends with the destination
+			k.Name += ": " + parts[last]
+			k.Done += " to " + parts[last]
+		}
+	}
+	return k
+}
+
 // kinds has an entry for each kind of effect.
 var kinds = map[string]Kind{
 	"fetch-object":   {"Fetch from Stripe", "the object", "fetched from Stripe", false},

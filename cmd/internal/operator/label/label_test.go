@@ -34,6 +34,24 @@ func TestKindOf_EveryKindOfTheCatalogue_HasWords(t *testing.T) {
 	}
 }
 
+// A step of a flow and a delivery have the names from the configuration.
+func TestStepOf(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"flow-request:shopify:live:ship-order:reserve:shop.test:o:1": "Request: reserve; the request reserve of the flow ship-order is not sent",
+		"cancel-flow-task:github:live:incident:triage:1":             "Task closed: triage; the task triage of the flow incident is not closed",
+		"relay:github:live:evt_1:crm":                                "Relay: crm; the event is not relayed to crm",
+		"finance-export:stripe:live:in_1":                            "Booking; the finance entry is not booked",
+		"flow-request":                                               "Request; the request of the flow is not sent",
+	} {
+		kind, _, _ := strings.Cut(key, ":")
+		k := label.StepOf(kind, key)
+		if got := k.Name + "; " + k.Subject + " is not " + k.Done; got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}
+
 // The list of e-mails contains each kind of e-mail, with a name of its own.
 func TestEmail_EveryKindOfTheCatalogue_IsListedWithAName(t *testing.T) {
 	t.Parallel()
