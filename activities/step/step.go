@@ -41,11 +41,25 @@ type Flows struct {
 	earlier map[string]*flow.Flow
 }
 
-// save stores a version before the first run begins with it, so that the run can keep it. A preview stores nothing.
+// record stores the account of the event, and the version of the flow before the first run begins with it. A preview
+// stores nothing.
+func (f *Flows) record(ctx context.Context, active *flow.Flow, r receipt.Receipt, account string) error {
+	if f.Effects == nil {
+		return nil
+	}
+	if account != "" {
+		if err := f.Receipts.SetAccount(ctx, r, account); err != nil {
+			return err
+		}
+	}
+	return f.save(ctx, active)
+}
+
+// save stores a version, so that a run can keep it.
 func (f *Flows) save(ctx context.Context, active *flow.Flow) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.Effects == nil || f.saved[active.Hash] {
+	if f.saved[active.Hash] {
 		return nil
 	}
 	v := flowversion.Version{Hash: active.Hash, Name: active.Name, Body: active.Version}
@@ -328,7 +342,7 @@ func (f *Flows) PlanFlow(ctx context.Context, r receipt.Receipt, result *activit
 	}
 	p, code, why, err := Plan(ctx, f.Receipts, active, r)
 	if err == nil && code == "" {
-		err = f.save(ctx, active)
+		err = f.record(ctx, active, r, p.Account)
 	}
 	if err != nil {
 		return fmt.Errorf("plan flow %s for %s: %w", active.Name, r.EventID, err)

@@ -41,6 +41,14 @@ func SubjectOf(ctx context.Context, db schema.Querier, receiptID string) (s Subj
 	return s, err
 }
 
+const hasAccountSQL = `select exists (select from event_subjects where account = $1 and account <> '')`
+
+// HasAccount reports whether an event concerns the account. A flow of the configuration can use accounts that billing
+// does not contain.
+func HasAccount(ctx context.Context, db schema.Querier, account string) (bool, error) {
+	return schema.One[bool](ctx, db, "look for events of account "+account, hasAccountSQL, account)
+}
+
 // Attempt is one attempt of a receipt to execute an effect.
 type Attempt struct {
 	Key  string `json:"key"`

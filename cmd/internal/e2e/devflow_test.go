@@ -29,6 +29,7 @@ notify:
 flows:
   reserve:
     on: {source: shop}
+    account: "'customer ' + meta.id"
     steps:
       reserve:
         http: {sink: stock, method: POST, path: %s}
@@ -101,6 +102,19 @@ flows:
 	write("/bookings")
 	said("config    in use after", 1)
 	reserved("evt_after", "stock/bookings")
+	var listed []struct {
+		Account string `json:"our_account"`
+		Event   string `json:"event_id"`
+	}
+	if err := json.Unmarshal([]byte(d.pawl("events", "list", "--account", "customer evt_after")), &listed); err != nil {
+		t.Fatal(err)
+	}
+	if len(listed) != 1 || listed[0].Account != "customer evt_after" || listed[0].Event != "evt_after" {
+		t.Errorf("the events of the account are %+v, want one", listed)
+	}
+	if out, err := d.try("events", "list", "--account", "customer unknown"); err == nil {
+		t.Errorf("the events of an unknown account are %s, want an error", out)
+	}
 	if sinks := d.pawl("sinks"); !strings.Contains(sinks, `"notify:team"`) || !strings.Contains(sinks, `"stock"`) {
 		t.Errorf("the sinks are %s, want those of the file", sinks)
 	}

@@ -253,6 +253,11 @@ func TestConfiguredFlow_EveryBranch(t *testing.T) {
 			}
 			history := r.history(workflowID, r.Temporal.GetWorkflow(t.Context(), workflowID, "").GetRunID())
 			noCanary(t, history)
+			if b.example == exampleOrder && b.body == "" {
+				if got := r.rows(`select account from event_subjects`); !slices.Equal(got, []string{"7"}) {
+					t.Errorf("the event has accounts %q, want the customer 7", got)
+				}
+			}
 			encoded, err := json.Marshal(history)
 			if err != nil || strings.Contains(string(encoded), "r-13") {
 				t.Errorf("the history contains an output (%v)", err)

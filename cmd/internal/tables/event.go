@@ -135,8 +135,8 @@ func Steps(e *event.Evidence) output.Table {
 		if f.WaitsFor != "" {
 			note = waitsFirst(f.WaitsFor)
 		}
-		rows = append(rows, []any{nil, label.StepOf(f.Kind, f.Key).Name, output.Badge("not begun"), target(f.Kind, f.Key),
-			note, ""})
+		rows = append(rows, []any{nil, label.StepOf(f.Kind, f.Key).Name, output.Badge("not begun"),
+			target(f.Kind, f.Key), note, ""})
 	}
 	if len(rows) == 1 {
 		return output.Table{{"No steps"}}
@@ -155,8 +155,8 @@ func Done(e *event.Evidence) output.Table {
 	rows := output.Table{{"DONE", "STATE", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, f := range e.Effects {
 		if atRest(f.State) {
-			rows = append(rows, []any{label.StepOf(f.Kind, f.Key).Name, output.Badge(f.State), f.Attempts, objectLink(f.Key),
-				EffectNote(f)})
+			rows = append(rows, []any{label.StepOf(f.Kind, f.Key).Name, output.Badge(f.State), f.Attempts,
+				objectLink(f.Key), EffectNote(f)})
 		}
 	}
 	if len(rows) == 1 {
@@ -183,7 +183,8 @@ func Undone(e *event.Evidence) output.Table {
 		if f.WaitsFor != "" {
 			note = waitsFirst(f.WaitsFor)
 		}
-		rows = append(rows, []any{label.StepOf(f.Kind, f.Key).Name, output.Badge("not begun"), 0, objectLink(f.Key), note})
+		rows = append(rows, []any{label.StepOf(f.Kind, f.Key).Name, output.Badge("not begun"), 0, objectLink(f.Key),
+			note})
 	}
 	if len(rows) == 1 {
 		return output.Table{{"NOT DONE"}, {"no open steps"}}

@@ -61,10 +61,15 @@ func (f *Filter) resolve(ctx context.Context, db timeline.DB) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 {
-		return decide.Unknownf("%s", accounts.NotFound(f.Account, ""))
-	}
 	f.Accounts, f.Objects = nil, nil
+	if len(names) == 0 {
+		ofFlow, err := timeline.HasAccount(ctx, db, f.Account)
+		if err == nil && !ofFlow {
+			err = decide.Unknownf("%s", accounts.NotFound(f.Account, ""))
+		}
+		f.Accounts = []string{f.Account}
+		return err
+	}
 	for _, name := range names {
 		of, err := billing.ObjectsOf(ctx, db, name.Mode, name.ID)
 		if err != nil {

@@ -19,8 +19,8 @@ func KindOf(code string) Kind {
 	return Kind{Name: upper(name), Subject: "the effect " + name, Done: "done"}
 }
 
-// StepOf returns the words for one effect with its ledger key. A step of a flow has the name from the configuration, and
-// a delivery the name of its destination; both are parts of the key.
+// StepOf returns the words for one effect with its ledger key. A step of a flow has the name from the configuration,
+// and a delivery the name of its destination; both are parts of the key.
 func StepOf(code, key string) Kind {
 	k := KindOf(code)
 	parts := strings.Split(key, ":")
