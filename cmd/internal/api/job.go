@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -76,9 +78,14 @@ func (c *call) jobOf(given map[string]string) (*decide.NewJob, error) {
 	id, confirms := given["pending"]
 	if !confirms {
 		j, err := newJob(given)
-		if err == nil {
-			j.Chosen, err = event.Choose(c.ctx(), c.Operator.DB, event.FilterOf(j.Filter))
+		if err != nil {
+			return nil, err
 		}
+		filter, err := event.JobFilter(j.Filter)
+		if err != nil {
+			return nil, err
+		}
+		j.Chosen, err = event.Choose(c.ctx(), c.Operator.DB, filter)
 		return j, err
 	}
 	for name := range given {
@@ -97,6 +104,9 @@ func newJob(given map[string]string) (*decide.NewJob, error) {
 		if value := given[name]; value != "" {
 			j.Filter[name] = value
 		}
+	}
+	if err := resource.Fix(j.Filter, time.Now()); err != nil {
+		return nil, err
 	}
 	v := operator.Verbs.Named(j.Action)
 	if v == nil || len(v.Many) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -25,15 +26,16 @@ type filter struct {
 	Usage string
 }
 
-// criteria returns the criteria for events from the query or the form.
-func criteria(v *visit) map[string]string {
+// criteria returns the criteria for events from the query or the form. Times are absolute, so that the page of a
+// decision is about the events of the list.
+func criteria(v *visit) (map[string]string, error) {
 	given := map[string]string{}
 	for _, name := range event.Criteria {
 		if value := strings.TrimSpace(v.FormValue(name)); value != "" {
 			given[name] = value
 		}
 	}
-	return given
+	return given, resource.Fix(given, time.Now())
 }
 
 // manyButtons returns the decisions about all events of a list.

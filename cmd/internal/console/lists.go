@@ -130,7 +130,9 @@ const filesAtOnce = 2
 // extensions add parts to a list that only the console shows: decisions and further tables.
 var extensions = map[string]func(v *visit, items any, page *listPage){
 	"events": func(v *visit, items any, page *listPage) {
-		page.Many = manyButtons(v.person, criteria(v))
+		if given, err := criteria(v); err == nil { // the list has checked the times
+			page.Many = manyButtons(v.person, given)
+		}
 		page.Rows.markNotGranted(items.([]timeline.Receipt))
 	},
 	// Each object links to the decision that assigns it.

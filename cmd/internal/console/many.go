@@ -32,8 +32,12 @@ func manyOf(v *visit) (*decide.NewJob, *decide.Verb, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	given, err := criteria(v)
+	if err != nil {
+		return nil, nil, err
+	}
 	rate, _ := strconv.ParseFloat(cmp.Or(v.FormValue("rate"), defaultRate), 64) // CheckMany refuses 0
-	j := &decide.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: criteria(v),
+	j := &decide.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: given,
 		Rate: rate}}
 	if wrong := jobs.CheckMany(verb, j.Filter["status"], rate); wrong != nil {
 		return nil, nil, &problem{http.StatusBadRequest, "The decision does not match the filter", wrong.Error()}
@@ -62,7 +66,11 @@ func (s *Server) chosenJob(v *visit) (j *decide.NewJob, verb *decide.Verb, err e
 	if j, verb, err = manyOf(v); err != nil {
 		return nil, nil, err
 	}
-	j.Chosen, err = event.Choose(v.ctx(), s.Operator.DB, event.FilterOf(j.Filter))
+	filter, err := event.JobFilter(j.Filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	j.Chosen, err = event.Choose(v.ctx(), s.Operator.DB, filter)
 	if err == nil && len(j.Chosen.Events) == 0 {
 		err = nonePasses
 	}
@@ -82,7 +90,11 @@ func (s *Server) countedJob(v *visit) (j *decide.NewJob, verb *decide.Verb, coun
 	if j, verb, err = manyOf(v); err != nil {
 		return nil, nil, 0, err
 	}
-	count, j.Chosen, err = event.Count(v.ctx(), s.Operator.DB, event.FilterOf(j.Filter), shownEvents)
+	filter, err := event.JobFilter(j.Filter)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	count, j.Chosen, err = event.Count(v.ctx(), s.Operator.DB, filter, shownEvents)
 	if err == nil && count == 0 {
 		err = nonePasses
 	}

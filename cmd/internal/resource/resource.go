@@ -181,6 +181,21 @@ const TimeUsage = "90m, 7d, 2026-11-22 or 2026-11-22T08:00:00Z"
 // Moment parses a time, a date, or a duration before now. A time without a zone is local.
 func Moment(text string, now time.Time) (time.Time, error) { return moment(text, now, -1) }
 
+// Fix replaces the values of since and until, which [Moment] accepts, by times of RFC 3339.
+func Fix(criteria map[string]string, now time.Time) error {
+	for _, name := range []string{"since", "until"} {
+		if criteria[name] == "" {
+			continue
+		}
+		at, err := Moment(criteria[name], now)
+		if err != nil {
+			return decide.Invalidf("%s: %s", name, err)
+		}
+		criteria[name] = at.UTC().Format(time.RFC3339Nano)
+	}
+	return nil
+}
+
 // moment is [Moment] for a duration before now if sign is -1, and for a duration after now if sign is 1.
 func moment(text string, now time.Time, sign int) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	accounts "github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
@@ -21,11 +22,29 @@ type Filter struct {
 	Object, Account, Outage string
 }
 
-// Criteria lists the names of the filters that [EventsOf] accepts. The command-line flags have the same names, with
-// hyphens.
-var Criteria = []string{"status", "reason_code", "mode", "source", "type", "account", "object", "outage"}
+// Criteria lists the names of the filters that a job about many events accepts. The command-line flags have the same
+// names, with hyphens.
+var Criteria = []string{"status", "reason_code", "mode", "source", "type", "account", "object", "outage", "since",
+	"until"}
 
-// FilterOf returns the filter for criteria by name.
+// JobFilter returns the filter for the criteria of a job. The values of since and until are times of RFC 3339, because
+// a duration before now would select other events when the job is confirmed.
+func JobFilter(criteria map[string]string) (Filter, error) {
+	f := FilterOf(criteria)
+	for name, at := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
+		text := criteria[name]
+		if text == "" {
+			continue
+		}
+		var err error
+		if *at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return f, decide.Invalidf("%s: %.40q is not a time: write it as 2026-11-22T08:00:00Z", name, text)
+		}
+	}
+	return f, nil
+}
+
+// FilterOf returns the filter for criteria by name, without since and until.
 func FilterOf(criteria map[string]string) Filter {
 	return Filter{Object: criteria["object"], Account: criteria["account"], Outage: criteria["outage"],
 		Filter: timeline.Filter{
