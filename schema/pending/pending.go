@@ -20,7 +20,9 @@ type Decision struct {
 	// the event changes again, the decision expires.
 	Receipt string     `json:"receipt,omitempty"`
 	EventAt *time.Time `json:"-"`
-	Verb    string     `json:"verb"`
+	// Account is the account of the event. It is empty for any other target, and if the account is unknown.
+	Account string `json:"account,omitempty"`
+	Verb    string `json:"verb"`
 	// Target is the name of the target for people, as in the audit trail. Args are the other arguments of the decision,
 	// named like the flags of the command.
 	Target string            `json:"target"`
@@ -47,7 +49,8 @@ func (d Decision) Action() string { return cmp.Or(d.Args["verb"], d.Verb) }
 
 const (
 	fields = `
-select id, subject, coalesce(receipt_id::text, '') as receipt, event_at, verb, target, args, asked_by, asked_issuer, asked_subject, why as reason, money, state,
+select id, subject, coalesce(receipt_id::text, '') as receipt, event_at,
+       coalesce((select s.account from event_subjects s where s.receipt_id = p.receipt_id and s.main limit 1), '') as account, verb, target, args, asked_by, asked_issuer, asked_subject, why as reason, money, state,
        asked_at, until, `
 	// waiting omits expired rows.
 	waiting = `

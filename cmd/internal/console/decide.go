@@ -39,9 +39,11 @@ type decisionPage struct {
 	Filter []field
 	// Request is the idempotency key: a form that is sent twice makes one decision.
 	Request string
-	// Refused is the reason if the decision would be refused, and Choices are the alternatives.
-	Refused string
-	Choices []button
+	// Refused is the reason if the decision would be refused, and Choices are the alternatives. Requested is set if the
+	// person requested the decision, and another person must confirm it.
+	Refused   string
+	Choices   []button
+	Requested bool
 	// Warning is a reason to check the decision once more.
 	Warning string
 	// FourEyes is set if the decision needs two people. Pending is the ID of the decision that the second person
@@ -112,7 +114,7 @@ func (s *Server) showDecision(v *visit) error {
 		}
 		page.confirms(word)
 	}
-	page.Refused, page.Choices = p.Refused, permitted(v.person, buttons(p.Choices))
+	page.Refused, page.Choices, page.Requested = p.Refused, permitted(v.person, buttons(p.Choices)), p.Requested
 	if p.Refused == "" {
 		page.preview(p)
 	}
@@ -252,7 +254,7 @@ func (s *Server) decide(v *visit) error {
 func (p *decisionPage) told(answer *decide.Answer) {
 	p.Message, p.Warning = answer.Message, answer.Warning
 	if answer.Pending != nil {
-		p.Waits, p.Follow = true, "/"
+		p.Waits, p.Follow = true, "/approvals"
 	}
 	switch r := answer.Result.(type) {
 	case *event.Result:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -81,10 +83,11 @@ type eventPage struct {
 }
 
 // choices are the possible decisions. Main is the decision that the state of the object requires. It may be nil. More
-// are the other ones.
+// are the other ones. Waiting confirm or withdraw a decision that waits for a second person.
 type choices struct {
-	Main *button
-	More []button
+	Waiting []button
+	Main    *button
+	More    []button
 }
 
 // newChoices returns the buttons of the decisions. It disables the decisions that the person may not make.
@@ -93,6 +96,23 @@ func newChoices(p *decide.Person, recommended *decide.Choice, others []decide.Ch
 		c.Main = &permitted(p, buttons([]decide.Choice{*recommended}))[0]
 	}
 	c.More = permitted(p, buttons(others))
+	return c
+}
+
+// withPending moves the buttons that withdraw the waiting decisions to the front, each after the button that confirms
+// the same decision. The person who requested a decision cannot confirm it.
+func (c choices) withPending(p *decide.Person, waiting []pending.Decision) choices {
+	for _, one := range waiting {
+		if !requestedBy(p, one) {
+			c.Waiting = append(c.Waiting, permitted(p, []button{confirmButton(p, one)})...)
+		}
+	}
+	for _, b := range c.More {
+		if b.Verb == decide.Withdraw.Name {
+			c.Waiting = append(c.Waiting, b)
+		}
+	}
+	c.More = slices.DeleteFunc(c.More, func(b button) bool { return b.Verb == decide.Withdraw.Name })
 	return c
 }
 
@@ -128,8 +148,9 @@ func (s *Server) showEvent(v *visit, revealed *event.Body) error {
 	recommended, others := e.Recommended()
 	page := eventPage{Evidence: e, About: cells(tables.EventSubject(e.Receipt, e.Subject)),
 		Verdict: newCell("", e.Verdict), NotGranted: event.NotGranted(&e.Receipt),
-		Steps: newTable(tables.Steps(e)), Choices: newChoices(v.person, recommended, others),
-		Head: pairs(tables.EventHead(e, "")), Story: newTable(tables.Timeline(e.Timeline)),
+		Steps:   newTable(tables.Steps(e)),
+		Choices: newChoices(v.person, recommended, others).withPending(v.person, e.PendingDecisions),
+		Head:    pairs(tables.EventHead(e, "")), Story: newTable(tables.Timeline(e.Timeline)),
 		Keys:    []shownTable{newTable(tables.Undone(e)), newTable(tables.Done(e))},
 		Picture: newPicture(&e.Event), Temporal: s.Page(e.Receipt.WorkflowID, e.LatestRun()),
 		Reveals: v.person.May(role.RightReveal)}

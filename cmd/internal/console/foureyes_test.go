@@ -73,7 +73,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	if got := eve.get(would); got.StatusCode != http.StatusForbidden || strings.Contains(got.text, "What would happen") || !strings.Contains(got.text, "a person with the role") {
 		t.Errorf("eve, who may not decide, sees a preview, or not who may: %s", got.text)
 	}
-	if got := ada.get(would); !strings.Contains(got.text, "since your request") {
+	if got := ada.get(would); !strings.Contains(got.text, "you requested this decision") {
 		t.Errorf("ada sees %s", got.text)
 	}
 	hidden := regexp.MustCompile(`name="pending" value="([^"]*)"`).FindStringSubmatch(page)
@@ -88,5 +88,57 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	}
 	if got := bob.get("/"); strings.Contains(got.text, "Second person") {
 		t.Error("it is made, and still waits on the first page")
+	}
+}
+
+// The second person reaches the page that confirms a decision from the list of the waiting decisions and from the event.
+// The first person reads there that another person must confirm it.
+func TestFourEyes_WaitingDecision_LinkedFromItsPages(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	receipts := receipt.NewStore(s.db, receipt.Options{})
+	t.Cleanup(receipts.Close)
+	s.operator.FourEyes, s.operator.Outlook = true, process.Outlook(s.cfg, s.db, receipts)
+	s.parksPaid()
+	s.exec(`update receipts set status = 'needs_review', reason = 'id_collision: x', workflow_id = '', waits = null`)
+	ada, bob, eve := s.as("ada", role.Finance), s.as("bob", role.Finance), s.as("eve", role.Viewer)
+	asked := ada.post("/decide", url.Values{"verb": {"approve"}, "target": {"evt_1"}, "reason": {"seen"}, "request": {"A"}})
+	if !strings.Contains(asked.text, `href="/approvals">See all waiting decisions`) {
+		t.Errorf("the result does not lead to the waiting decisions: %s", asked.words())
+	}
+	link := regexp.MustCompile(`href="(/decide[^"]*pending=[^"]*)"[^>]*>Check and confirm<`)
+	for _, path := range []string{"/approvals", "/events/evt_1", "/"} {
+		page := bob.get(path)
+		found := link.FindStringSubmatch(page.text)
+		if found == nil {
+			t.Fatalf("%s offers no confirmation: %s", path, page.words())
+		}
+		href := html.UnescapeString(found[1])
+		if got := bob.get(href); !strings.Contains(got.text, ">Confirm: Approve</button>") {
+			t.Errorf("%s leads to %s: %s", path, href, got.words())
+		}
+		own := ada.get(href).words()
+		if !strings.Contains(own, "you requested this decision") || !strings.Contains(own, "another person must confirm it") || strings.Contains(own, "It would be refused") {
+			t.Errorf("ada reads %s", own)
+		}
+		if got := eve.get(path); link.MatchString(got.text) {
+			t.Errorf("%s: eve, who may not decide, can follow the confirmation", path)
+		}
+		if got := ada.get(path); link.MatchString(got.text) {
+			t.Errorf("%s: ada can confirm her own request", path)
+		}
+	}
+	list := bob.get("/approvals")
+	for _, want := range []string{`href="/events/evt_1"`, `href="/accounts/live/acme"`, ">Approve<", "4,800.00 USD"} {
+		if !strings.Contains(list.text, want) {
+			t.Errorf("the list lacks %s: %s", want, list.text)
+		}
+	}
+	if page := bob.get("/events/evt_1").words(); strings.Count(page, "Withdraw the request") != 1 {
+		t.Errorf("the event offers to withdraw the request not once: %s", page)
+	}
+	s.exec(`update pending_decisions set money = '{}'`)
+	if now := bob.get("/").words(); !strings.Contains(now, " requested by ada") || strings.Contains(now, ", requested by ada") {
+		t.Errorf("how much: %s", now)
 	}
 }

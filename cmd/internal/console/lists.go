@@ -25,6 +25,7 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/schema/token"
 )
@@ -149,6 +150,19 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 			}
 		}
 	},
+	// Each waiting decision links to the page that confirms it.
+	"approvals": func(v *visit, items any, page *listPage) {
+		links := []cell{}
+		for _, p := range items.([]pending.Decision) {
+			b := permitted(v.person, []button{confirmButton(v.person, p)})[0]
+			if b.Denied != "" {
+				links = append(links, cell{Text: b.Denied})
+				continue
+			}
+			links = append(links, cell{Text: b.Label, Href: b.Href})
+		}
+		page.Rows = page.Rows.with("DECISION", links)
+	},
 	// Each unclear e-mail links to the decision that sends it again.
 	"emails": func(v *visit, items any, page *listPage) {
 		page.Rows = withResends(v.person, page.Rows, items.([]timeline.Email))
@@ -209,10 +223,8 @@ func withResends(p *decide.Person, t shownTable, emails []timeline.Email) shownT
 	if !p.May(event.Resend.Rights()...) {
 		return t
 	}
-	const head = "DECISION"
 	links, some := make([]cell, len(emails)), false
 	for i, e := range emails {
-		links[i].Head = head
 		if d := event.ResendOf(e); d != nil {
 			links[i].Text, links[i].Href, some = label.Verb(d.Verb), decideHref(*d), true
 		}
@@ -220,11 +232,7 @@ func withResends(p *decide.Person, t shownTable, emails []timeline.Email) shownT
 	if !some {
 		return t
 	}
-	t.Head = append(t.Head, head)
-	for i := range t.Rows {
-		t.Rows[i] = append(t.Rows[i], links[i])
-	}
-	return t
+	return t.with("DECISION", links)
 }
 
 // taskPage shows the tasks about an object.

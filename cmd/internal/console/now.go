@@ -68,11 +68,8 @@ func (s *Server) home(v *visit) error {
 	since := func(t time.Time) *when { return &when{t, now} }
 	for _, p := range r.Pending {
 		page.Wrong = append(page.Wrong, wrong{Word: "Second person", Badge: "ask",
-			What: label.Verb(p.Action()) + ": " + p.Target,
-			More: decide.Sums(p.Money) + ", requested by " + p.AskedBy, Since: since(p.AskedAt),
-			Button: button{Label: "Check and confirm", Effect: "confirm it, as the second person", Verb: p.Action(),
-				Href: pendingHref(p)},
-			See: "/audit?" + url.Values{"action": {"ask-" + p.Verb}}.Encode()})
+			What: tables.PendingVerb(p) + ": " + p.Target, More: requested(p), Since: since(p.AskedAt),
+			Button: confirmButton(v.person, p), See: "/approvals"})
 	}
 	for _, c := range r.Conditions {
 		if c.Kind() != condition.SecondPerson { // each decision has a row above
@@ -110,6 +107,31 @@ func (p *nowPage) calm(rows output.Table, href func(row int) string) {
 		}
 	}
 	p.Calm = append(p.Calm, t)
+}
+
+// requested returns the amount of a waiting decision, if it has one, and the person who requested it.
+func requested(p pending.Decision) string {
+	by := "requested by " + p.AskedBy
+	if sums := decide.Sums(p.Money); sums != "" {
+		return sums + ", " + by
+	}
+	return by
+}
+
+// requestedBy reports whether the person requested a decision.
+func requestedBy(person *decide.Person, p pending.Decision) bool {
+	return person.Identity == decide.Identity{Issuer: p.AskedIssuer, Subject: p.AskedSubject}
+}
+
+// confirmButton opens the page on which the second person confirms a decision. The person who requested the decision
+// sees there that another person must confirm it.
+func confirmButton(person *decide.Person, p pending.Decision) button {
+	b := button{Label: "Check and confirm", Effect: "confirm it, as the second person", Verb: p.Action(),
+		Href: pendingHref(p)}
+	if requestedBy(person, p) {
+		b.Label, b.Effect = "See your request", "another person must confirm it"
+	}
+	return b
 }
 
 // pendingHref returns the link to a decision that waits for a second person.

@@ -130,6 +130,19 @@ func (t shownTable) without(heading string) shownTable {
 	return t
 }
 
+// with adds a column.
+func (t shownTable) with(heading string, column []cell) shownTable {
+	if len(t.Rows) == 0 {
+		return t
+	}
+	t.Head = append(t.Head, heading)
+	for i := range t.Rows {
+		column[i].Head = heading
+		t.Rows[i] = append(t.Rows[i], column[i])
+	}
+	return t
+}
+
 // pairs returns the cells of rows with a name and a value. A value of several cells is a sentence.
 func pairs(rows output.Table) (cells [][2]cell) {
 	for _, row := range rows {

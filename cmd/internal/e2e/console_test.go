@@ -460,10 +460,12 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.shows("Waits for a second person", "after another person has confirmed")
 	s.sound("what waits")
 	s.click("See all waiting decisions")
+	s.shows("Approvals", paid.ID, "2,400.00 USD", "See your request")
+	s.open("/")
 	s.shows("Second person", "Approve: "+paid.ID, "2,400.00 USD, requested by ada")
 	s.sound("now")
 	s.open(decide)
-	s.shows("It would be refused", "since your request", "withdraw")
+	s.shows("Waits for a second person", "you requested this decision", "another person must confirm it", "Withdraw the request")
 	if says := s.command(1, "events", "approve", paid.ID, "--reason", "at night"); !strings.Contains(says, "sign in to the console") {
 		t.Errorf("the command line prints %q", says)
 	}
@@ -475,7 +477,7 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.browser.do(chromedp.Click(chromedp.CSS(`main a[title="confirm it, as the second person"]`)))
 	s.shows("If you confirm, it is done", "the customer wants to stay")
 	s.fill("reason", "seen, and called them")
-	s.click("Approve")
+	s.click("Confirm: Approve")
 	s.shows("Decided", "the run continues")
 	s.click("See the result")
 	s.awaitStatus(recovery, []invoice{paid}, "processed")

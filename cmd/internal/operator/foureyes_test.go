@@ -190,8 +190,8 @@ func TestFourEyes_TwoPeople_OneDecision(t *testing.T) {
 	o.stands(id, "needs_review", 1)
 	renamed := &decide.Person{Identity: ada.Identity, Name: "bob", Roles: ada.Roles}
 	for _, self := range []*decide.Person{ada, renamed} {
-		o.refuses(self, "approve", "evt_1", "since your request")
-		o.refuses(self, "approve", "evt_1", "since your request", confirms(p))
+		o.refuses(self, "approve", "evt_1", "you requested this decision")
+		o.refuses(self, "approve", "evt_1", "you requested this decision", confirms(p))
 	}
 	if _, err := o.by(eve, "approve", "evt_1"); err == nil || !strings.Contains(err.Error(), `needs the right "money"`) {
 		t.Errorf("a viewer as the second: %v", err)
@@ -290,7 +290,7 @@ func TestFourEyes_VerbBySurface(t *testing.T) {
 				}
 			}
 			p := o.asks(bob, tt.verb, tt.target, with()...)
-			o.refuses(bob, tt.verb, tt.target, "since your request", with(confirms(p))...)
+			o.refuses(bob, tt.verb, tt.target, "you requested this decision", with(confirms(p))...)
 			for _, program := range []*decide.Person{nil, shop} {
 				o.refuses(program, tt.verb, tt.target, "sign in to the console", with(confirms(p))...)
 			}
@@ -360,7 +360,7 @@ func TestFourEyes_Changed_NotConfirmed(t *testing.T) {
 			}
 			second := o.asks(bob, "approve", "evt_1")
 			o.stands(id, "needs_review", 1)
-			o.refuses(bob, "approve", "evt_1", "since your request")
+			o.refuses(bob, "approve", "evt_1", "you requested this decision")
 			o.decides(ada, "approve", "evt_1", confirms(second))
 			o.stands(id, "received", 0)
 		})
@@ -504,7 +504,7 @@ func TestFourEyes_Job_FixedList(t *testing.T) {
 	if p.Target != "4 events" || p.Action() != "approve" || p.Args["status"] != "needs_review" || p.Args["rate"] != "100" {
 		t.Errorf("waits: %+v", p)
 	}
-	o.refuses(ada, "start-job", "x", "since your request", o.confirmsJob(p))
+	o.refuses(ada, "start-job", "x", "you requested this decision", o.confirmsJob(p))
 	o.refuses(bob, "start-job", "x", "confirm it (pending ", jobOf(t, o.DB, "approve"))
 	o.paid("evt_more", 1, "usd")
 	j, err := jobs.Confirmed(t.Context(), o.DB, p.ID)

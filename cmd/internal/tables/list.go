@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
@@ -76,10 +77,33 @@ func Unassigned(found []billing.Money) output.Table {
 
 // Pending lists decisions that wait for a second person.
 func Pending(waiting []pending.Decision) output.Table {
-	return output.Rows("WAITS FOR A SECOND PERSON|OF|MONEY|ASKED BY|REASON|UNTIL|PENDING", waiting,
+	return output.Rows("WAITS FOR A SECOND PERSON|OF|ACCOUNT|MONEY|ASKED BY|REASON|UNTIL|PENDING", waiting,
 		func(p pending.Decision) []any {
-			return []any{p.Action(), p.Target, decide.Sums(p.Money), p.AskedBy, p.Reason, p.Until, p.ID}
+			target := any(p.Target)
+			if p.Receipt != "" {
+				target = eventLink(p.Target)
+			}
+			return []any{PendingVerb(p), target, pendingAccount(p), decide.Sums(p.Money), p.AskedBy, p.Reason, p.Until,
+				p.ID}
 		})
+}
+
+// PendingVerb returns the verb of a waiting decision in words, with the step that it is about.
+func PendingVerb(p pending.Decision) string {
+	if kind, _, _ := strings.Cut(p.Args["effect"], ":"); kind != "" {
+		return label.Step(p.Action(), kind)
+	}
+	return label.Verb(p.Action())
+}
+
+// pendingAccount returns the account that a waiting decision is about, or "". Only decisions about live money need two
+// people, so the account is in live mode.
+func pendingAccount(p pending.Decision) any {
+	account := cmp.Or(p.Account, p.Args["account"])
+	if strings.HasSuffix(p.Verb, "-account") {
+		account = p.Target
+	}
+	return accountLink(account, cmp.Or(p.Args["mode"], decide.Live))
 }
 
 // Jobs lists bulk jobs.

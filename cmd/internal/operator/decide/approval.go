@@ -89,7 +89,8 @@ func (d *Decision) takesPart(t *twoPeople) error {
 	switch {
 	case t.same && own:
 		return &RefusedError{Target: d.Target, Verb: d.Verb, Try: []Choice{WithdrawChoice(*t.waits)},
-			Reason: "has waited for a second person since your request at " + FormatTime(t.waits.AskedAt)}
+			Requested: true, Reason: "waits for a second person: you requested this decision at " +
+				FormatTime(t.waits.AskedAt) + ", and another person must confirm it"}
 	case d.Confirms != "" && (t.waits == nil || t.waits.ID != d.Confirms):
 		return d.waitsNoMore()
 	case d.Confirms != "" && !t.same:

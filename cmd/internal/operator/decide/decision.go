@@ -94,6 +94,8 @@ type RefusedError struct {
 	Reason string
 	// Try lists the decisions that are possible in the current state.
 	Try []Choice
+	// Requested is set if the same person has requested the decision, and another person must confirm it.
+	Requested bool
 }
 
 func (e *RefusedError) Error() string {

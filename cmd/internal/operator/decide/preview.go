@@ -28,6 +28,8 @@ type Preview struct {
 	// empty.
 	Refused string   `json:"refused,omitempty"`
 	Choices []Choice `json:"choices,omitempty"`
+	// Requested is set if it would be refused because you requested the decision, and another person must confirm it.
+	Requested bool `json:"requested,omitempty"`
 	workflows.Previewed
 	// WaitsFor is the reason why a new run starts later. It is empty if the run starts at once.
 	WaitsFor string `json:"waits_for,omitempty"`

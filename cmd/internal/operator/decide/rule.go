@@ -199,7 +199,7 @@ func (r Rule[T, R]) preview(ctx context.Context, d *Decision) (*Preview, error) 
 		err = r.Forecast(ctx, d, target, p)
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		p.Refused, p.Choices = refused.Target+" "+refused.Reason, refused.Try
+		p.Refused, p.Choices, p.Requested = refused.Target+" "+refused.Reason, refused.Try, refused.Requested
 		return p, nil
 	}
 	return p, err
