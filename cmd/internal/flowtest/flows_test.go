@@ -23,6 +23,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/github"
+	"github.com/pawlhq/pawl/ingress/linear"
 	"github.com/pawlhq/pawl/ingress/shopify"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
@@ -138,7 +139,7 @@ func flowing(t *testing.T, c *config.Config, example string, s *stores) {
 	write(t, file, example)
 	loaded, err := config.Load(file, func(name string) (string, bool) {
 		return map[string]string{"DATABASE_URL": "postgres://localhost/unused"}[name] + testSecret, true
-	}, map[string]webhook.Provider{"shopify": shopify.Provider, "github": github.Provider, "stripe": stripe.Provider})
+	}, map[string]webhook.Provider{"shopify": shopify.Provider, "github": github.Provider, "linear": linear.Provider, "stripe": stripe.Provider})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,6 +350,33 @@ func TestConfiguredFlow_MissingField_ParksBeforeEffects(t *testing.T) {
 		t.Errorf("result %+v", result)
 	}
 	s.want(t)
+}
+
+// Linear's bodies contain the time of sending, so the receipt has the hash of the rest of the body. A flow runs such an
+// event once, although its second delivery has another time.
+func TestConfiguredFlow_HashOfSignedContent_Runs(t *testing.T) {
+	t.Parallel()
+	s := newStores(t, nil)
+	r := newRig(t, func(c *config.Config) {
+		flowing(t, c, `
+sources: {board: {provider: linear, mode: live, secrets: [{value: env:LINEAR_SECRET}]}}
+sinks: {stock: {url: "https://stock.example.com", token: env:STOCK_TOKEN}}
+flows:
+  issue:
+    on: {provider: linear, types: [Issue.create]}
+    steps: {reserve: {http: {sink: stock, path: /reservations}, key: event.data.id}}
+`, s)
+	})
+	e := receipt.New{Mode: "live", EventID: "linear-1", Identity: receipt.ByID, Type: "Issue.create", Status: receipt.Received, Signed: []byte(`{"data": {"id": "i-1"}, "webhookTimestamp": 0}`)}
+	for _, at := range []string{"1772366400000", "1772366460000"} {
+		e.Body = []byte(`{"data": {"id": "i-1"}, "webhookTimestamp": ` + at + `}`)
+		kept := r.insert(receipt.Delivery{Source: "board", Provider: "linear", ReceivedAt: time.Now(), Header: http.Header{}, Events: []receipt.New{e}})
+		r.starter.Offer([]receipt.Pending{{Ref: event.Ref{ReceiptID: kept[0].ReceiptID, Provider: "linear", Mode: "live", EventID: e.EventID, Type: e.Type}, Source: "board", ReceivedAt: time.Now()}})
+		if status := r.status(forge.Event{ID: e.EventID}, receipt.Processed, receipt.NeedsReview); status != receipt.Processed {
+			t.Errorf("the receipt is %s: %v", status, r.rows(`select reason from receipts`))
+		}
+	}
+	s.want(t, "POST /reservations flow-request:linear:live:issue:reserve:i-1")
 }
 
 // A worker is killed between the steps: after a request was applied and recorded, and before the run learned of it. The
