@@ -107,7 +107,7 @@ func moneySteps(acc *account.Account) (steps []step) {
 	for _, e := range acc.Entries {
 		what := cmp.Or(entryWords[e.Kind], "Booked: "+e.Kind) + invoice(e.Invoice)
 		if e.Cash == 0 {
-			what += ", " + signed(e.Amount, e.Currency) + " without a movement of money"
+			what += ", " + signed(e.Signed(), e.Currency) + " without a movement of money"
 		}
 		steps = append(steps, step{at: e.At, what: what, cash: &account.Cash{Amount: e.Cash, Currency: e.Currency}})
 	}
@@ -159,7 +159,8 @@ func plannedSteps(acc *account.Account) (steps []step) {
 		case g.Ends != nil:
 			steps = append(steps, step{at: *g.Ends, what: "Access from " + g.Object + " ends", event: g.Event})
 		case g.Until != nil:
-			steps = append(steps, step{at: *g.Until, what: "Paid until here (" + g.Object + ")", event: g.Event})
+			what := "Access ends here unless " + g.Object + " is renewed"
+			steps = append(steps, step{at: *g.Until, what: what, event: g.Event})
 		}
 	}
 	return steps

@@ -21,8 +21,8 @@ func acme() *account.Account {
 		Grants:   []account.Grant{{Object: "sub_1", Plan: "pro", Until: &until}},
 		Invoices: []account.Invoice{{ID: "in_1", Number: "F-12", Status: "paid", Paid: 4900, Currency: "usd", PaidAt: &paid}},
 		Entries: []account.Entry{
-			{At: at(4), Kind: "reversal", Invoice: "in_1", Amount: -4000, Currency: "usd"},
-			{At: at(3), Kind: "refund", Invoice: "in_1", Amount: -900, Cash: -900, Currency: "usd"},
+			{At: at(4), Kind: "reversal", Invoice: "in_1", Amount: 4000, Currency: "usd"},
+			{At: at(3), Kind: "refund", Invoice: "in_1", Amount: 900, Cash: -900, Currency: "usd"},
 			{At: at(2), Kind: "payment", Amount: 2000, Cash: 2000, Currency: "eur"},
 			{At: at(1).Add(time.Minute), Kind: "payment", Invoice: "in_1", Amount: 4900, Cash: 4900, Currency: "usd"},
 		},
@@ -39,7 +39,7 @@ func TestStory_NewestFirst_WithSignsAndBalances(t *testing.T) {
 		got = append(got, strings.Join([]string{output.Text(row[1]), output.Text(row[2]), output.Text(row[3])}, "|"))
 	}
 	want := []string{
-		"Paid until here (sub_1)||", "Planned: opens a task if the renewal is not confirmed||",
+		"Access ends here unless sub_1 is renewed||", "Planned: opens a task if the renewal is not confirmed||",
 		"Booked: reversal of the sale, invoice F-12, −40.00 USD without a movement of money||",
 		"Booked: refund, invoice F-12|−9.00 USD|40.00 USD", "Booked: payment|+20.00 EUR|20.00 EUR",
 		"Workspace updated: Active: pro||", "Booked: payment, invoice F-12|+49.00 USD|49.00 USD",

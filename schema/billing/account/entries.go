@@ -58,12 +58,17 @@ type Settlement struct {
 }
 
 // Signed returns the booked amount with the sign of its direction: negative for a refund, a credit and a reversal.
-func (e ListedEntry) Signed() int64 {
-	switch e.Kind {
+func (e ListedEntry) Signed() int64 { return signed(e.Kind, e.Amount) }
+
+// Signed is [ListedEntry.Signed].
+func (e Entry) Signed() int64 { return signed(e.Kind, e.Amount) }
+
+func signed(kind string, amount int64) int64 {
+	switch kind {
 	case "refund", "credit", "reversal":
-		return -e.Amount
+		return -amount
 	}
-	return e.Amount
+	return amount
 }
 
 // EntryFilter filters entries. Mode is required.

@@ -30,7 +30,7 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 		return fmt.Sprintf("No plan has the price %s of %s%s. Map it in plans.prices, and apply the new rules.", o.Detail,
 			o.Object, paid(o)), "tasks list --kind unknown_price --mode " + a.Mode
 	case account.UnpaidInvoice:
-		return fmt.Sprintf("Invoice %s is open with %s. %s", o.Object, amount(o), attempt(o)), ""
+		return fmt.Sprintf("Invoice %s is open with %s. %s", number(a, o.Object), amount(o), attempt(o)), ""
 	case account.PurchaseRefused:
 		return fmt.Sprintf("The purchase of %s was refused%s, and pawl revoked the access. "+
 			"Refund it, or grant access.", o.Object, paid(o)), tasks
@@ -45,6 +45,10 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 		return fmt.Sprintf("%s is withheld%s, because the event occurred before effects began.",
 			label.KindOf(o.Detail).Name, about(o)), "effects show"
 	case account.SinkDown:
+		if reason, paused := strings.CutPrefix(o.Detail, "paused: "); paused {
+			return fmt.Sprintf("The workspace is not ready: a person has paused %s since %s (%s). The work continues when the sink is resumed.",
+				label.SinkIn(o.Object), date(o.At), reason), "sinks"
+		}
 		return fmt.Sprintf("The workspace is not ready: %s has been down since %s (%s). pawl retries automatically.",
 			label.SinkIn(o.Object), date(o.At), o.Detail), "sinks"
 	case account.Disputed:
@@ -56,7 +60,7 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 	case account.OnHold:
 		return o.Object + " is on hold. Release it to restore access.", release
 	case account.Ended:
-		return fmt.Sprintf("%s ended on %s. A new purchase grants access.", o.Object, date(o.At)), ""
+		return fmt.Sprintf("%s has ended (%s). A new purchase grants access.", o.Object, date(o.At)), ""
 	}
 	return string(o.Cause), ""
 }
@@ -74,6 +78,12 @@ func parked(o account.Obstacle, word func(string) string) (message, command stri
 
 // cause describes the effect that blocks an event, or the reason of the event.
 func cause(o account.Obstacle) string {
+	// The error of a step that is retried begins with the kind of the step.
+	if kind, answer, found := strings.Cut(o.Detail, ": "); found && o.Effect == "" {
+		if _, known := sinkOf(kind); known {
+			o.Effect, o.Error = kind, answer
+		}
+	}
 	return cmp.Or(failure(o), strings.TrimSuffix(label.Clause(o.Detail), "."))
 }
 
@@ -83,12 +93,8 @@ func failure(o account.Obstacle) string {
 	if o.Effect == "" {
 		return ""
 	}
-	words, sink := label.KindOf(o.Effect), ""
-	for _, kind := range plan.Catalogue() {
-		if kind.Name == o.Effect {
-			sink = kind.Sink
-		}
-	}
+	words := label.KindOf(o.Effect)
+	sink, _ := sinkOf(o.Effect)
 	says := words.Subject + " is not " + words.Done
 	if o.State == "uncertain" {
 		says = "it is not known whether " + words.Subject + " was " + words.Done
@@ -97,6 +103,26 @@ func failure(o account.Obstacle) string {
 		says += ". " + strings.TrimSuffix(answer, ".")
 	}
 	return says
+}
+
+// sinkOf returns the sink of a kind of effect.
+func sinkOf(name string) (sink string, known bool) {
+	for _, kind := range plan.Catalogue() {
+		if kind.Name == name {
+			return kind.Sink, true
+		}
+	}
+	return "", false
+}
+
+// number returns the number of an invoice of the account, or its ID.
+func number(a *account.Account, id string) string {
+	for _, i := range a.Invoices {
+		if i.ID == id {
+			return cmp.Or(i.Number, id)
+		}
+	}
+	return id
 }
 
 func amount(o account.Obstacle) string {
@@ -126,7 +152,7 @@ func attempt(o account.Obstacle) string {
 	if o.At == nil {
 		return "No further attempt is planned: the customer has to pay it."
 	}
-	return "Stripe tries again at " + date(o.At) + "."
+	return "Stripe plans the next attempt: " + date(o.At) + "."
 }
 
 func date(at *time.Time) string {

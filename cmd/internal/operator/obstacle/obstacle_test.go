@@ -47,7 +47,7 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 		},
 		"unpaid invoice": {
 			rows: []string{accountOf("suspended"), subscribed("past_due", ``), invoiceOf("open", `,"Due":4900,"Paid":900,"Attempts":2,"NextAttempt":"2030-01-02T03:00:00Z"`)},
-			want: []string{"unpaid_invoice: Invoice in_1 is open with 40.00 USD. Stripe tries again at 2030-01-02 03:00 UTC."},
+			want: []string{"unpaid_invoice: Invoice in_1 is open with 40.00 USD. Stripe plans the next attempt: 2030-01-02 03:00 UTC."},
 		},
 		"unpaid invoice, given up": {
 			rows: []string{accountOf("suspended"), subscribed("unpaid", ``), invoiceOf("open", `,"Due":4900,"Attempts":4`)},
@@ -78,6 +78,11 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 				`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until, error) values ('w:1', 'provision-workspace', 'failed', gen_random_uuid(), 'evt_9', 'r', now(), 'w.test answered 404')`},
 			want: []string{"parked_event: Event evt_9 is not finished: the workspace is not ready. The workspace system answered 404 Not Found. Remove the cause, then retry the event. [events retry evt_9 --reason REASON]"},
 		},
+		"retried effect": {
+			rows: []string{accountOf("active"), subscribed("active", ``), behind, `insert into receipts (id, source, provider, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
+				values (gen_random_uuid(), 's', 'stripe', 'live', 'evt_9', 'id', 'invoice.paid', 'sub_1', now(), '\x01', 'retrying', 'provision-workspace: w.test answered 503')`},
+			want: []string{"retrying_event: pawl retries event evt_9: the workspace is not ready. The workspace system answered 503 Service Unavailable."},
+		},
 		"withheld effects": {
 			rows: []string{accountOf("active"), `insert into withheld (key, kind, mode, receipt_id, account, amount, currency) values ('a', 'finance-export', 'live', gen_random_uuid(), 'acme', 4900, 'usd'), ('b', 'finance-export', 'live', gen_random_uuid(), 'acme', 100, 'usd')`},
 			want: []string{"effects_withheld: Booking is withheld (50.00 USD), because the event occurred before effects began."},
@@ -85,6 +90,10 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 		"sink down": {
 			rows: []string{accountOf("active"), subscribed("active", ``), behind, sinkDown},
 			want: []string{"sink_down: The workspace is not ready: the workspace system (live) has been down since 2026-11-02 00:00 UTC (w.test answered 503). pawl retries automatically."},
+		},
+		"sink paused": {
+			rows: []string{accountOf("active"), subscribed("active", ``), behind, `insert into pauses (kind, name, who, why, since) values ('sink', 'workspaces:live', 'ada', 'moving', '2026-11-02')`},
+			want: []string{"sink_down: The workspace is not ready: a person has paused the workspace system (live) since 2026-11-02 00:00 UTC (moving). The work continues when the sink is resumed."},
 		},
 		"disputed": {
 			rows: []string{accountOf("suspended"), subscribed("active", `,"Held":true`), `insert into objects (mode, kind, id, account, state) values ('live', 'dispute', 'dp_1', 'acme', '{"Status":"needs_response","Amount":4900,"Currency":"usd"}')`},
@@ -96,7 +105,7 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 		},
 		"ended": {
 			rows: []string{accountOf("suspended"), subscribed("canceled", `,"EndedAt":"2026-11-01T00:00:00Z"`)},
-			want: []string{"ended: sub_1 ended on 2026-11-01 00:00 UTC. A new purchase grants access."},
+			want: []string{"ended: sub_1 has ended (2026-11-01 00:00 UTC). A new purchase grants access."},
 		},
 		"on hold": {
 			rows: []string{`insert into accounts (mode, id, provider, target_version, target_state, held) values ('live', 'acme', 'stripe', 2, 'suspended', true)`},
