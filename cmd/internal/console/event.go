@@ -24,6 +24,8 @@ import (
 type filter struct {
 	Name, Label, Value string
 	Options            []string
+	// All is set if no option means all values.
+	All bool
 	// Usage describes the filter.
 	Usage string
 }

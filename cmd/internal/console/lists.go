@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -89,7 +90,8 @@ func (s *Server) list(l resource.List) func(*visit) error {
 		}
 		for _, f := range about.Filters {
 			page.Filters = append(page.Filters, filter{Name: f.Name, Label: strings.ReplaceAll(f.Name, "_", " "),
-				Value: q.Text(f.Name), Options: f.Values, Usage: strings.ReplaceAll(f.Usage, "`", "")})
+				Value: cmp.Or(q.Text(f.Name), f.Default), Options: f.Values, All: f.Default == "",
+				Usage: strings.ReplaceAll(f.Usage, "`", "")})
 		}
 		if found.Next != "" {
 			page.Older = about.Path + "?" + q.Values("cursor", found.Next).Encode()

@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -29,6 +30,11 @@ func TestMoney_ListedSummedAndDownloaded(t *testing.T) {
 	if strings.Contains(page, "77700") {
 		t.Error("the page contains test money")
 	}
+	// Without a mode, the list has live entries, and the filter says so.
+	mode := regexp.MustCompile(`(?s)<select name="mode">.*?</select>`)
+	if got := mode.FindString(b.get("/entries").text); !strings.Contains(got, `<option value="live" selected>`) || strings.Contains(got, `value=""`) {
+		t.Errorf("the filter of the mode is %s", got)
+	}
 	file := b.get("/entries?kind=refund&format=csv")
 	if got := file.Header.Get("Content-Disposition"); !strings.HasPrefix(got, `attachment; filename="pawl-entries-`) || !strings.HasPrefix(file.Header.Get("Content-Type"), "text/csv") {
 		t.Errorf("headers %v", file.Header)
@@ -38,8 +44,8 @@ func TestMoney_ListedSummedAndDownloaded(t *testing.T) {
 	if file.text != want {
 		t.Errorf("the file is\n%s\nwant\n%s", file.text, want)
 	}
-	if sums := b.get("/entries/sums?format=csv&mode=live").text; !strings.HasSuffix(sums, "2026-10-02,JPY,1,500,JPY,0,JPY,500,JPY,0,JPY,0,JPY,1\n"+
-		"2026-10-02,USD,1,0.00,USD,-9.00,USD,-9.00,USD,0.00,USD,0.00,USD,1\n2026-10-01,USD,1,49.00,USD,0.00,USD,49.00,USD,1.72,USD,47.28,USD,0\n") {
+	if sums := b.get("/entries/sums?format=csv&mode=live").text; !strings.HasSuffix(sums, "2026-10-02,JPY,1,500,JPY,0,JPY,500,JPY,,,,,1\n"+
+		"2026-10-02,USD,1,0.00,USD,-9.00,USD,-9.00,USD,,,,,1\n2026-10-01,USD,1,49.00,USD,0.00,USD,49.00,USD,1.72,USD,47.28,USD,0\n") {
 		t.Errorf("the totals are\n%s", sums)
 	}
 	for _, path := range []string{"/entries?format=xml", "/entries?cursor=x", "/entries?cursor=2026-10-01T00:00:00Z", "/entries?mode=both", "/entries/sums?cursor=yesterday/usd"} {

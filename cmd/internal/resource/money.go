@@ -15,7 +15,7 @@ import (
 // money.
 func liveUnless(items string) Filter {
 	return Filter{Name: "mode", Usage: "only live " + items + " (default), or only test " + items,
-		Values: []string{"live", "test"}}
+		Values: []string{"live", "test"}, Default: "live"}
 }
 
 var entryFilters = []Filter{

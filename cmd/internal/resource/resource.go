@@ -67,6 +67,8 @@ type Filter struct {
 	Usage string
 	// Values lists the accepted values. A filter without values accepts any text.
 	Values []string
+	// Default is the value of a filter that is not given. If it is "", the list then contains all values.
+	Default string
 	// Kind is the type of the value.
 	Kind Kind
 	// Ahead reports whether a duration as the value of a [Time] counts from now into the future, not into the past.

@@ -71,12 +71,16 @@ var unsettledWords = map[string]string{
 	"not_certain":   "fee unknown: the payments do not match the amount",
 }
 
-// EntrySums lists the totals of finance entries.
+// EntrySums lists the totals of finance entries. Without a known fee, the fees and the net amount are empty.
 func EntrySums(sums []account.EntrySum) output.Table {
 	return output.Rows("DAY (UTC)|CURRENCY|ENTRIES|RECEIVED|PAID OUT|TOTAL|FEES|NET AFTER FEES|FEE UNKNOWN", sums,
 		func(s account.EntrySum) []any {
 			amount := func(of int64) output.Money { return moneyOf(of, s.Currency) }
+			var fee, net output.Money
+			if s.Fee != 0 || s.Net != 0 || s.WithoutSettlement == 0 {
+				fee, net = amount(s.Fee), amount(s.Net)
+			}
 			return []any{s.Day.UTC().Format(time.DateOnly), strings.ToUpper(s.Currency), s.Entries, amount(s.Received),
-				amount(s.PaidOut), amount(s.Cash), amount(s.Fee), amount(s.Net), s.WithoutSettlement}
+				amount(s.PaidOut), amount(s.Cash), fee, net, s.WithoutSettlement}
 		})
 }
