@@ -39,15 +39,37 @@ func (s *Server) findAmount(v *visit, q string) (*shownTable, error) {
 	return &t, nil
 }
 
+// dayLayouts are the forms of a day. The order of day and month in 11/30/2026 depends on the country, so this form is
+// missing.
+var dayLayouts = []string{time.DateOnly, "2.1.2006", "2 January 2006", "2 Jan 2006", "January 2, 2006", "Jan 2, 2006",
+	"January 2 2006", "Jan 2 2006"}
+
+// dayOf parses a day, today or yesterday.
+func dayOf(text string, now time.Time) (day time.Time, is bool) {
+	switch strings.ToLower(text) {
+	case "today":
+		return now, true
+	case "yesterday":
+		return now.AddDate(0, 0, -1), true
+	}
+	for _, layout := range dayLayouts {
+		if day, err := time.Parse(layout, text); err == nil {
+			return day, true
+		}
+	}
+	return time.Time{}, false
+}
+
 // find searches for anything that a customer can name, and redirects to the event, account, job or task. A day leads to
 // its events.
 func (s *Server) find(v *visit) error {
-	q := strings.TrimSpace(v.QueryParam("q"))
+	q := strings.TrimPrefix(strings.TrimSpace(v.QueryParam("q")), "#")
 	if q == "" {
 		return s.render(v, http.StatusOK, "find", "Find", findPage{})
 	}
-	if day, err := time.Parse(time.DateOnly, q); err == nil {
-		return v.Redirect(http.StatusSeeOther, "/events?since="+q+"&until="+day.AddDate(0, 0, 1).Format(time.DateOnly))
+	if day, is := dayOf(q, time.Now()); is {
+		return v.Redirect(http.StatusSeeOther, "/events?since="+day.Format(time.DateOnly)+
+			"&until="+day.AddDate(0, 0, 1).Format(time.DateOnly))
 	}
 	evidence, err := event.Examine(v.ctx(), s.Operator, q)
 	fault, is := errors.AsType[*decide.Fault](err)

@@ -25,10 +25,12 @@ func TestFind_WordsOfCustomers(t *testing.T) {
 		('live', 'in_1', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-1"}'), ('live', 'in_2', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-2"}')`)
 	s.exec(`insert into addresses (customer, mode, provider, email_hash, said) values ('cus_1', 'live', 'stripe', $1, '')`, billing.HashEmail("ada@example.com"))
 	b := s.as("vera", role.Viewer)
+	const october = "/events?since=2026-10-31&until=2026-11-01"
 	for q, want := range map[string]string{
-		"a-1": "/events/01890000-0000-7000-8000-000000000011", "2026-10-31": "/events?since=2026-10-31&until=2026-11-01",
+		"a-1": "/events/01890000-0000-7000-8000-000000000011", "#A-1": "/events/01890000-0000-7000-8000-000000000011",
+		"2026-10-31": october, "31.10.2026": october, "31 October 2026": october, "Oct 31, 2026": october,
 	} {
-		if r := b.get("/find?q=" + q); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != want {
+		if r := b.get("/find?q=" + url.QueryEscape(q)); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != want {
 			t.Errorf("%s: %d to %s, want %s", q, r.StatusCode, r.Header.Get("Location"), want)
 		}
 	}
