@@ -132,7 +132,7 @@ func TestStatus_Conditions_EachWithACommand(t *testing.T) {
 	}
 	r := s.Pawl(t, "status")
 	for _, want := range []string{
-		"source billing is paused: by ada: moving", "sources resume billing --reason REASON", "12 deliveries rejected in the last hour: no_matching_signature", "rejections list --source billing",
+		"source billing is paused: by ada: moving", "sources resume billing --reason REASON", "12 deliveries rejected in the last hour: no secret of the source fits the signature", "rejections list --source billing",
 		"destination crm does not accept events: 7 attempts, the last error: answered 503", "sinks check", "Temporal does not answer", " doctor ",
 		"1 open task in live mode: answer a dispute, due by 2027-01-20 12:00 UTC", "tasks list --kind dispute --mode live", "tasks list --kind unknown_price --mode live",
 		"source billing keeps delivering 1 parked event in live mode: 3 deliveries within an hour", " events show evt_2",

@@ -41,6 +41,7 @@ const (
 	Paused       = "paused"
 	Failing      = "failing"
 	Unrouted     = "unrouted"
+	Rejected     = "rejected"
 	Secret       = "secret"
 	// Audit is the kind of condition that the audit trail was modified. Only workers verify the trail. Other processes
 	// therefore read this condition from the stored notifications.

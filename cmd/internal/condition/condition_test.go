@@ -86,7 +86,7 @@ func TestReader_OneLineEach_WithItsCommand(t *testing.T) {
 		"info paused:sink:finance:live: sink finance:live is paused (by ada: moving) | sinks resume finance:live --reason REASON",
 		"info paused:source:shop: source shop is paused (by ada: moving) | sources resume shop --reason REASON",
 		"info destination:crm: destination crm does not accept events (7 attempts, the last error: answered 503) | sinks check",
-		"info rejected:shop:no_matching_signature: source shop: 12 deliveries rejected in the last hour: no_matching_signature | rejections list --source shop",
+		"info rejected:shop:no_matching_signature: source shop: 12 deliveries rejected in the last hour: no secret of the source fits the signature | rejections list --source shop",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

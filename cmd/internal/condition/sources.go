@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/source"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/schema/endpoint"
@@ -112,14 +113,14 @@ func Endpoints(ctx context.Context, cfg *config.Config, db *pgxpool.Pool) ([]end
 
 // rejected is the kind of condition that deliveries were rejected in the last hour, by source and class.
 var rejected = Kind{
-	Name: "rejected", Runbook: "forged-deliveries",
+	Name: Rejected, Runbook: "forged-deliveries",
 	read: func(ctx context.Context, r Reader) (list []notice.Condition, err error) {
 		found, err := rejection.New(r.DB).Recent(ctx, r.now.Add(-rejectedFor))
 		for _, c := range found {
 			list = append(list, notice.Condition{
 				Name: c.Source + ":" + c.Class, Severity: notice.Info, Since: c.Since, Count: c.Count,
 				Message: fmt.Sprintf("source %s: %s rejected in the last hour: %s", c.Source,
-					output.Plural(c.Count, "delivery"), c.Class),
+					output.Plural(c.Count, "delivery"), label.Refusal(c.Class)),
 				Command: "rejections list --source " + decide.ShellWord(c.Source),
 				Labels:  map[string]string{"source": c.Source},
 			})

@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/operator/token"
@@ -261,6 +262,10 @@ func (p *decisionPage) told(answer *decide.Answer) {
 		p.Follow = "/events/" + url.PathEscape(r.Receipt)
 	case *account.Result:
 		p.Follow = accountHref(r.Mode, r.Account)
+	case *rejection.Admission:
+		if len(r.Receipts) > 0 {
+			p.Follow = "/events/" + url.PathEscape(r.Receipts[0].ID)
+		}
 	case *job.Job:
 		p.Follow = "/jobs/" + url.PathEscape(r.ID)
 	case *task.Result:

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	tokens "github.com/pawlhq/pawl/cmd/internal/operator/token"
@@ -34,10 +37,12 @@ import (
 // listPage is a list with its filters and the text for an empty list.
 type listPage struct {
 	Filters []filter
-	Rows    shownTable
-	More    shownTable
-	Empty   string
-	Older   string // the link to the next page, or "" on the last page
+	// Notes explain the codes in the rows, each with the next step.
+	Notes [][2]cell
+	Rows  shownTable
+	More  shownTable
+	Empty string
+	Older string // the link to the next page, or "" on the last page
 	// CSV is the link to the list as a file, with the same filters. Most is the maximum number of its rows.
 	CSV  string
 	Most int
@@ -168,6 +173,26 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 	// Each unclear e-mail links to the decision that sends it again.
 	"emails": func(v *visit, items any, page *listPage) {
 		page.Rows = withResends(v.person, page.Rows, items.([]timeline.Email))
+	},
+	// Each reason has a next step, and each complete request links to the decision that admits it.
+	"rejections": func(v *visit, items any, page *listPage) {
+		found := items.([]rejection.Shown)
+		classes := map[string]bool{}
+		links := make([]cell, len(found))
+		may := v.person.May(rejection.Admit.Rights()...)
+		for i, r := range found {
+			classes[r.Class] = true
+			if may && r.AdmittedAt == nil && !r.Truncated {
+				links[i] = cell{Text: label.Verb(rejection.Admit.Name),
+					Href: decideHref(decide.Decision{Verb: rejection.Admit.Name, Target: r.ID})}
+			}
+		}
+		for _, class := range slices.Sorted(maps.Keys(classes)) {
+			page.Notes = append(page.Notes, [2]cell{{Text: label.Refusal(class)}, {Text: label.RefusalNext(class)}})
+		}
+		if may {
+			page.Rows = page.Rows.with("DECISION", links)
+		}
 	},
 	"sinks": func(_ *visit, items any, page *listPage) {
 		sinks := items.([]report.Sink)

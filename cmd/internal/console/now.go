@@ -152,12 +152,12 @@ var (
 	subjectPages = map[string]string{
 		condition.Parked: "/events", condition.Unmapped: "/events", condition.Unrouted: "/events",
 		condition.Uncertain: "/events", condition.Task: "/tasks", condition.Unassigned: "/payments/unassigned",
-		condition.Sink: "/sinks",
+		condition.Sink: "/sinks", condition.Rejected: "/rejections",
 	}
 	subjectNouns = map[string]string{"/events": "event", "/tasks": "task", "/payments/unassigned": "payment",
-		"/sinks": "sink"}
+		"/sinks": "sink", "/rejections": "refused delivery"}
 	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"},
-		"/payments/unassigned": {"mode"}}
+		"/payments/unassigned": {"mode"}, "/rejections": {"source"}}
 )
 
 // newWrong returns the row of a condition.

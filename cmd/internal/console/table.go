@@ -197,6 +197,8 @@ func newCell(head string, value any) cell {
 		switch head {
 		case "REASON":
 			c.Text = label.Explain(c.Text)
+		case "CLASS":
+			c.Text = label.Refusal(c.Text)
 		case "WHAT":
 			c.Text = label.Entry(c.Text)
 		}

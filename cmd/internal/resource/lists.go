@@ -202,7 +202,7 @@ var rejected = &list[rejections.Shown]{
 		Short: "List refused requests, newest first",
 		Empty: "No request was refused.", Right: role.RightRead, Paged: true,
 		Filters: []Filter{{Name: "source", Usage: "only requests to this source"}},
-		Drops:   []string{"ADMITTED", "CLASS", "RECEIVED"},
+		Drops:   []string{"FROM", "ADMITTED", "CLASS", "RECEIVED"},
 	},
 	read: func(ctx context.Context, e Env, q Query) ([]rejections.Shown, error) {
 		return rejections.List(ctx, e.Operator, rejection.Filter{Source: q.Text("source"), Limit: q.Limit})

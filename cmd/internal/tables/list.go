@@ -339,7 +339,7 @@ func Ledger(effects []ledger.Listed) output.Table {
 
 // Rejections lists refused requests.
 func Rejections(found []rejection.Shown) output.Table {
-	return output.Rows("RECEIVED|SOURCE|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r rejection.Shown) []any {
+	return output.Rows("RECEIVED|SOURCE|FROM|CLASS|ID|ADMITTED|DIAGNOSIS", found, func(r rejection.Shown) []any {
 		admitted, why := "", r.Detail
 		if r.AdmittedAt != nil {
 			admitted = "yes"
@@ -347,6 +347,6 @@ func Rejections(found []rejection.Shown) output.Table {
 		if len(r.Diagnosis) > 0 {
 			why = rejected.Diagnosis{Findings: r.Diagnosis}.String()
 		}
-		return []any{r.ReceivedAt, r.Source, r.Class, r.ID, admitted, why}
+		return []any{r.ReceivedAt, r.Source, r.RemoteAddr, r.Class, r.ID, admitted, why}
 	})
 }

@@ -201,3 +201,30 @@ func TestExplain(t *testing.T) {
 		}
 	}
 }
+
+// Each class of refused deliveries has a reason in words and a next step. A new class fails this test.
+func TestRefusal_EveryClass_HasANextStep(t *testing.T) {
+	t.Parallel()
+	classes := []string{"unknown_source", "method_not_allowed", "no_handshake", "address_not_allowed"}
+	file, err := parser.ParseFile(token.NewFileSet(), "../../../../ingress/webhook/error.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, is := n.(*ast.ValueSpec); is && len(spec.Values) == 1 {
+			if class, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value); err == nil {
+				classes = append(classes, class)
+			}
+		}
+		return true
+	})
+	if len(classes) < 10 {
+		t.Fatalf("only the classes %v were found", classes)
+	}
+	unknown := label.RefusalNext("another")
+	for _, class := range classes {
+		if why := label.Refusal(class); why == strings.ReplaceAll(class, "_", " ") || label.RefusalNext(class) == unknown {
+			t.Errorf("class %s has no words: add it to refusals in refusal.go", class)
+		}
+	}
+}

@@ -31,6 +31,7 @@ var verbs = map[string]string{
 	"take-task":  "Take the task",
 	"note-task":  "Add a note",
 	"close-task": "Close the task",
+	"admit":      "Check again and admit",
 	"withdraw":   "Withdraw the request",
 	"pause-job":  "Pause",
 	"resume-job": "Resume",

@@ -3,6 +3,7 @@ package rejection
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/source"
@@ -46,6 +47,21 @@ var admitRule = decide.Rule[rejection.Rejection, *Admission]{
 				"admitted": r.AdmittedAt != nil},
 			After: map[string]any{"secret": delivery.Secret, "provider": delivery.Provider, "events": events},
 		}, nil
+	},
+	Forecast: func(ctx context.Context, d *decide.Decision, r rejection.Rejection, p *decide.Preview) error {
+		delivery, err := verify(ctx, d, r)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(delivery.Events))
+		for i, e := range delivery.Events {
+			ids[i] = e.EventID
+		}
+		p.Message = "the request is authentic with the secrets of today, and contains no event"
+		if len(ids) > 0 {
+			p.Message = "the request is authentic with the secrets of today, and pawl stores " + strings.Join(ids, ", ")
+		}
+		return nil
 	},
 	Act: func(ctx context.Context, d *decide.Decision, r rejection.Rejection, rec decide.Recorded) (string, *Admission,
 		error) {
