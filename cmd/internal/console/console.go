@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/console/tries"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
@@ -68,7 +69,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{Options: o, pages: pages, hosts: hostsOf(o.Config), filing: make(chan struct{}, filesAtOnce),
 		connections: throttle.NewConnections(mostConnections, o.Log.With("listener", "console"))}
 	s.door = &door{cfg: o.Config, db: o.Operator.DB, log: o.Log, token: o.Token, users: NewUsers(c.Users),
-		tries: newTries(), trusted: prefixes(slices.Concat(c.TrustedProxies, c.Proxy.From)),
+		tries: tries.New(), trusted: prefixes(slices.Concat(c.TrustedProxies, c.Proxy.From)),
 		secure: strings.HasPrefix(c.URL, "https:"), now: time.Now, render: s.render}
 	if c.OIDC.Issuer != "" {
 		s.door.oidc = newProvider(c, s.door.secure)

@@ -57,11 +57,11 @@ func (d *door) signInAgain(v *visit, status int, wrong string) error {
 func (d *door) signIn(v *visit) error {
 	name := strings.TrimSpace(v.FormValue("name"))
 	client := d.client(v.Request())
-	attempt, refused := d.tries.begin(d.now(), name, client)
+	attempt, refused := d.tries.Begin(d.now(), name, client)
 	if refused != "" {
 		return d.signInAgain(v, http.StatusTooManyRequests, refused)
 	}
-	release, err := attempt.await(v.ctx())
+	release, err := attempt.Await(v.ctx())
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (d *door) signIn(v *visit) error {
 		d.log.WarnContext(v.ctx(), "sign-in refused", "address", client.String())
 		return d.signInAgain(v, http.StatusUnauthorized, "The name or the password is wrong.")
 	}
-	attempt.succeeded()
+	attempt.Succeeded()
 	by := signin.Verified{Via: signin.ByPassword, Credential: u.Credential()}
 	return d.begin(v, u.Person, by, v.FormValue("next"))
 }

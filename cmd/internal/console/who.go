@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/console/tries"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 	"github.com/pawlhq/pawl/cmd/internal/role"
@@ -25,7 +26,7 @@ type door struct {
 	token func(ctx context.Context, token, address string) (*decide.Person, error)
 	users *Users
 	oidc  *provider
-	tries *tries
+	tries *tries.Tries
 	// trusted are the networks of proxies; hidden warns of another proxy.
 	trusted []netip.Prefix
 	hidden  sync.Once

@@ -1,4 +1,5 @@
-package console
+// Package tries limits the attempts to guess a password of the console.
+package tries
 
 import (
 	"context"
@@ -13,7 +14,7 @@ import (
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
-// tries limits the attempts to guess a password. An attempt is counted before its password is compared, so that a burst
+// Tries limits the attempts to guess a password. An attempt is counted before its password is compared, so that a burst
 // cannot exceed the limit. A successful sign-in is not counted.
 //
 //   - A network has mostPerName attempts at one name within triesWithin. A network is a /24 or a /64.
@@ -23,7 +24,7 @@ import (
 //
 // Hashes are slow on purpose and take 64 MiB each. One is computed at a time for networks that have signed in with the
 // name, and one for all other networks.
-type tries struct {
+type Tries struct {
 	mu        sync.Mutex
 	byName    *recent[pair]
 	byNetwork *recent[netip.Addr]
@@ -51,9 +52,10 @@ type pair struct {
 	network netip.Addr
 }
 
-func newTries() *tries {
+// New returns counters without attempts.
+func New() *Tries {
 	known, _ := simplelru.NewLRU[pair, struct{}](triesRemembered, nil) // fails only without a size
-	return &tries{
+	return &Tries{
 		byName: newRecent[pair](mostPerName), byNetwork: newRecent[netip.Addr](mostPerNetwork), known: known,
 		guesses: throttle.New[string](throttle.Rate{PerSecond: guessesPerSecond, Burst: guessesAtOnce},
 			triesRemembered),
@@ -61,21 +63,21 @@ func newTries() *tries {
 	}
 }
 
-// attempt is one try of a password.
-type attempt struct {
-	tries *tries
+// Attempt is one try of a password.
+type Attempt struct {
+	tries *Tries
 	pair
 	at    time.Time
 	owner bool
 }
 
-// begin counts an attempt at name by the network of client. It returns the reason if there were too many, and "" if
+// Begin counts an attempt at name by the network of client. It returns the reason if there were too many, and "" if
 // the password may be compared.
-func (t *tries) begin(now time.Time, name string, client netip.Addr) (a *attempt, refused string) {
+func (t *Tries) Begin(now time.Time, name string, client netip.Addr) (a *Attempt, refused string) {
 	if decide.CheckName(name) != nil {
 		name = "" // no person has such a name, and a long one would take memory
 	}
-	a = &attempt{t, pair{name, throttle.Wide(client)}, now, false}
+	a = &Attempt{t, pair{name, throttle.Wide(client)}, now, false}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a.owner = t.known.Contains(a.pair)
@@ -97,9 +99,9 @@ func (t *tries) begin(now time.Time, name string, client netip.Addr) (a *attempt
 	return a, ""
 }
 
-// await waits until the password may be compared. At most one comparison runs for networks that have signed in with the
+// Await waits until the password may be compared. At most one comparison runs for networks that have signed in with the
 // name, and one for all other networks. The caller calls release once.
-func (a *attempt) await(ctx context.Context) (release func(), err error) {
+func (a *Attempt) Await(ctx context.Context) (release func(), err error) {
 	turn := a.tries.strangers
 	if a.owner {
 		turn = a.tries.owners
@@ -112,9 +114,9 @@ func (a *attempt) await(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// succeeded records that the network has signed in with the name. It clears the counter of the
+// Succeeded records that the network has signed in with the name. It clears the counter of the
 // network for this name, and subtracts this attempt from the counter of the network for all names.
-func (a *attempt) succeeded() {
+func (a *Attempt) Succeeded() {
 	t := a.tries
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-package console
+package tries
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ var (
 )
 
 // guess makes n attempts, and returns how many passwords were compared.
-func guess(t *tries, n int, name string, from netip.Addr, at time.Time) (compared int) {
+func guess(t *Tries, n int, name string, from netip.Addr, at time.Time) (compared int) {
 	for range n {
-		if a, _ := t.begin(at, name, from); a != nil {
+		if a, _ := t.Begin(at, name, from); a != nil {
 			compared++
 		}
 	}
@@ -26,7 +26,7 @@ func TestTries_Limits(t *testing.T) {
 	t.Parallel()
 	elsewhere := netip.MustParseAddr("203.0.113.7")
 	six := netip.MustParseAddr("2001:db8:0:1::1")
-	tries := newTries()
+	tries := New()
 	for _, c := range []struct {
 		what      string
 		n         int
@@ -55,9 +55,9 @@ func TestTries_Limits(t *testing.T) {
 // All names of one network share a limit, except a name that has signed in from this network before.
 func TestTries_Network_OwnerNotAmongThem(t *testing.T) {
 	t.Parallel()
-	tries := newTries()
-	a, _ := tries.begin(start, "ada", home)
-	a.succeeded()
+	tries := New()
+	a, _ := tries.Begin(start, "ada", home)
+	a.Succeeded()
 	compared := 0
 	for i := range 2 * mostPerNetwork {
 		compared += guess(tries, 1, fmt.Sprintf("name%d", i), home, start)
@@ -73,9 +73,9 @@ func TestTries_Network_OwnerNotAmongThem(t *testing.T) {
 // Attempts for one name from many networks are slowed down, except from a network that has signed in with this name.
 func TestTries_ManyNetworks_NameIsSlowedAndNotLocked(t *testing.T) {
 	t.Parallel()
-	tries := newTries()
-	a, _ := tries.begin(start, "ada", home)
-	a.succeeded()
+	tries := New()
+	a, _ := tries.Begin(start, "ada", home)
+	a.Succeeded()
 	compared := 0
 	for i := range 100 {
 		compared += guess(tries, 1, "ada", netip.AddrFrom4([4]byte{203, 0, byte(i), 1}), start)
@@ -94,15 +94,15 @@ func TestTries_ManyNetworks_NameIsSlowedAndNotLocked(t *testing.T) {
 // The hash for an unknown network is computed concurrently with the hash for a known network.
 func TestTries_Places_OwnerDoesNotWaitForStrangers(t *testing.T) {
 	t.Parallel()
-	tries := newTries()
-	first, _ := tries.begin(start, "ada", home)
-	first.succeeded()
-	stranger, _ := tries.begin(start, "ada", netip.MustParseAddr("192.0.2.1"))
-	if _, err := stranger.await(t.Context()); err != nil {
+	tries := New()
+	first, _ := tries.Begin(start, "ada", home)
+	first.Succeeded()
+	stranger, _ := tries.Begin(start, "ada", netip.MustParseAddr("192.0.2.1"))
+	if _, err := stranger.Await(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	owner, _ := tries.begin(start, "ada", home)
-	if _, err := owner.await(t.Context()); err != nil {
+	owner, _ := tries.Begin(start, "ada", home)
+	if _, err := owner.Await(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
