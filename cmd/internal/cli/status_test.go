@@ -38,7 +38,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("report %+v", report)
 	}
 	r := s.Pawl(t, "status")
-	for _, want := range []string{"evt_1 (invoice.paid), dead: effect_failed, received 19 h", "998.00 USD", "sink_down", "f.test answered 503", "events retry --status dead --reason-code effect_failed --dry-run"} {
+	for _, want := range []string{"evt_1 (invoice.paid), dead: effect_failed, received 19 h", "998.00 USD", "sink_down", "f.test answered 503", "events retry --status dead --reason-code effect_failed --mode live --dry-run"} {
 		if !strings.Contains(r.Out, want) {
 			t.Errorf("screen does not show %q:\n%s", want, r.Out)
 		}

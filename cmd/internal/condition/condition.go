@@ -42,6 +42,7 @@ const (
 	Failing      = "failing"
 	Unrouted     = "unrouted"
 	Rejected     = "rejected"
+	Rules        = "rules"
 	Secret       = "secret"
 	// Audit is the kind of condition that the audit trail was modified. Only workers verify the trail. Other processes
 	// therefore read this condition from the stored notifications.
@@ -93,7 +94,7 @@ func backfillCommand(source string) string {
 // eventsCommand returns the command that lists the events with the given labels.
 func eventsCommand(labels map[string]string) string {
 	command := []string{"events list"}
-	for _, name := range []string{"status", "reason_code", "source"} {
+	for _, name := range []string{"status", "reason_code", "source", "mode"} {
 		if labels[name] != "" {
 			command = append(command, "--"+strings.ReplaceAll(name, "_", "-"), decide.ShellWord(labels[name]))
 		}

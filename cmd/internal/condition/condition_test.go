@@ -188,8 +188,8 @@ func TestReader_MoneyNotBooked_AmountsByMode(t *testing.T) {
 		"unassigned:live:payment: 3 payments in live mode not booked: no event names the account, 9.00 EUR + 20.00 USD | payments unassigned --mode live",
 		"unassigned:live:refund: 1 refund in live mode not booked: no event names the account, 3.00 USD | payments unassigned --mode live",
 		"unassigned:test:payment: 1 payment in test mode not booked: no event names the account, 99.00 USD | payments unassigned --mode test",
-		"unmapped:live:acct_9: connected account acct_9 is not mapped: 5 events ignored in live mode, 50.00 USD | events list --status ignored --reason-code account_not_mapped",
-		"unmapped:test:acct_9: connected account acct_9 is not mapped: 1 event ignored in test mode, 700 JPY | events list --status ignored --reason-code account_not_mapped",
+		"unmapped:live:acct_9: connected account acct_9 is not mapped: 5 events ignored in live mode, 50.00 USD | events list --status ignored --reason-code account_not_mapped --mode live",
+		"unmapped:test:acct_9: connected account acct_9 is not mapped: 1 event ignored in test mode, 700 JPY | events list --status ignored --reason-code account_not_mapped --mode test",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -183,7 +183,7 @@ var uncertain = Kind{
 				Name: d.Mode + ":" + d.Kind, Severity: notice.Ticket, Since: d.Since, Count: d.Effects,
 				Message: fmt.Sprintf("%s (%s) in %s mode: it is not known whether they happened",
 					output.Plural(d.Effects, "step"), label.KindOf(d.Kind).Name, d.Mode),
-				Command: "events list --reason-code " + inDoubt,
+				Command: "events list --reason-code " + inDoubt + " --mode " + d.Mode,
 				Labels:  map[string]string{"reason_code": inDoubt, "mode": d.Mode},
 			})
 		}

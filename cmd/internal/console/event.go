@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
+	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
@@ -53,7 +54,7 @@ func manyButtons(p *decide.Person, q map[string]string) (all []button) {
 				for name, value := range q {
 					of.Set(name, value)
 				}
-				all = append(all, button{Label: verb.Name + " all", Effect: verb.Short,
+				all = append(all, button{Label: label.All(verb.Name), Effect: verb.Short,
 					Href: "/decide/many?" + of.Encode(), Grave: verb.Name == event.Compensate.Name})
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/cmd/internal/console"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
@@ -99,6 +100,41 @@ func TestNow_TestMode_Apart(t *testing.T) {
 		words := ada.get(path).words()
 		if !strings.Contains(words, c.has) || strings.Contains(words, c.lacks) || !strings.Contains(words, c.other) {
 			t.Errorf("%s: want %q and %q without %q:\n%s", path, c.has, c.other, c.lacks, words)
+		}
+	}
+}
+
+// A page shows a future time as a duration, and omits the duration that the same text has on a terminal.
+func TestSentence_DurationAfterATime_Omitted(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"2026-11-30T12:00:08Z (in 8s): pawl tries Booking again": "|TIME|: pawl tries Booking again",
+		"2026-11-30T12:00:08Z (in 1h4m0s): later":                "|TIME|: later",
+		"2026-11-30T12:00:08Z (in live mode)":                    "|TIME| (in live mode)",
+	} {
+		if got := strings.Join(console.Sentence(text), "|"); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Lists name tasks and decisions in words, without codes and IDs.
+func TestLists_TasksAndButtons_InWords(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	s.parksPaid()
+	s.exec(`insert into tasks (mode, kind, object, account, state, title, effect_key) values ('live', 'finalization_failed', 'stripe:live:in_1', 'acme', 'open', 'look at it', 'k')`)
+	ada := s.as("ada", role.Admin)
+	list := ada.get("/tasks")
+	if !strings.Contains(list.text, `href="/tasks/stripe:live:in_1">Correct a draft invoice</a>`) || strings.Contains(list.words(), "stripe:live:in_1") || strings.Contains(list.words(), "finalization_failed") {
+		t.Errorf("the tasks: %s", list.text)
+	}
+	if page := ada.get("/tasks/stripe:live:in_1").words(); !strings.Contains(page, "Correct a draft invoice (live)") || strings.Contains(page, "at: nothing") || strings.Contains(page, "finalization_failed") {
+		t.Errorf("the task: %s", page)
+	}
+	for path, want := range map[string]string{"/events?status=dead": "Retry all", "/events?status=processed": "Replay all", "/tokens": "New token"} {
+		if page := ada.get(path).words(); !strings.Contains(page, want) {
+			t.Errorf("%s lacks %q: %s", path, want, page)
 		}
 	}
 }

@@ -28,3 +28,14 @@ func Routes(cfg *config.Config) (all []Route) {
 	}
 	return all
 }
+
+// Sentence returns the parts of a sentence on a page. It writes a time as "TIME".
+func Sentence(text string) (parts []string) {
+	for _, part := range sentence(text) {
+		if part.When != nil {
+			part.Text = "TIME"
+		}
+		parts = append(parts, part.Text)
+	}
+	return parts
+}

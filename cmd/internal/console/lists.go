@@ -22,10 +22,12 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	tokens "github.com/pawlhq/pawl/cmd/internal/operator/token"
+	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
 	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/billing"
+	billingaccount "github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/breaker"
 	"github.com/pawlhq/pawl/schema/job"
@@ -143,6 +145,14 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 		}
 		page.Rows.markNotGranted(items.([]timeline.Receipt))
 	},
+	// The kind of each task is in words and links to the task, in place of the ID of its object.
+	"tasks": func(_ *visit, items any, page *listPage) {
+		for i, t := range items.([]billingaccount.Task) {
+			page.Rows.Rows[i][0] = cell{Head: page.Rows.Head[0], Text: label.TaskTitle(t.Kind),
+				Href: "/tasks/" + url.PathEscape(t.Object)}
+		}
+		page.Rows = page.Rows.without("OBJECT")
+	},
 	// Each object links to the decision that assigns it.
 	"unassigned-payments": func(v *visit, items any, page *listPage) {
 		if !v.person.May(operator.Verbs.Named(money.Assign.Name).Rights()...) {
@@ -224,8 +234,8 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 		page.Decides = "Apply"
 		for _, version := range items.([]billing.RulesVersion) {
 			if !version.Active {
-				page.Choices = append(page.Choices, button{Label: "apply " + version.Hash,
-					Effect: "activates the rules",
+				page.Choices = append(page.Choices, button{Label: "Apply " + version.Hash,
+					Effect: "shows the changed settings and accounts, and then activates the rules",
 					Verb:   rules.Apply.Name,
 					Href:   decideHref(decide.Decision{Verb: rules.Apply.Name, Target: version.Hash})})
 			}
@@ -233,11 +243,11 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 	},
 	"tokens": func(_ *visit, items any, page *listPage) {
 		page.Decides = "Create and revoke"
-		page.Choices = []button{{Label: "new token", Effect: "creates a token and shows it once",
+		page.Choices = []button{{Label: "New token", Effect: "creates a token and shows it once",
 			Href: decideHref(decide.Decision{Verb: tokens.New.Name})}}
 		for _, t := range items.([]token.Token) {
 			if t.RevokedAt == nil {
-				page.Choices = append(page.Choices, button{Label: "revoke " + t.Name, Effect: "ends it at once",
+				page.Choices = append(page.Choices, button{Label: "Revoke " + t.Name, Effect: "ends it at once",
 					Grave: true, Href: decideHref(decide.Decision{Verb: tokens.Revoke.Name, Target: t.Name})})
 			}
 		}
@@ -277,6 +287,13 @@ type taskShown struct {
 	Choices []button
 }
 
+// taskHead returns the fields of a task with its kind in words.
+func taskHead(t task.Shown) output.Table {
+	head := slices.Clone(tables.TaskHead(t))
+	head[0] = []any{"task", label.TaskTitle(t.Kind) + " (" + t.Mode + ")"}
+	return head
+}
+
 func (s *Server) task(v *visit) error {
 	object, err := v.segment("object")
 	if err != nil {
@@ -288,7 +305,7 @@ func (s *Server) task(v *visit) error {
 	}
 	page := taskPage{Object: object}
 	for _, t := range found {
-		shown := taskShown{Shown: t, About: cells(tables.TaskSubject(t.Task)), Head: pairs(tables.TaskHead(t)),
+		shown := taskShown{Shown: t, About: cells(tables.TaskSubject(t.Task)), Head: pairs(taskHead(t)),
 			Actions: newTable(tables.TaskActions(t))}
 		switch {
 		case t.State != fold.TaskOpen:
@@ -366,6 +383,6 @@ func placeButton(paused bool, kind, name string) button {
 		verb = "resume"
 	}
 	d := decide.Decision{Verb: verb + "-" + kind, Target: name}
-	return button{Label: verb + " " + kind + " " + name, Effect: operator.Verbs.Named(d.Verb).Short, Verb: d.Verb,
+	return button{Label: label.Place(verb, kind, name), Effect: operator.Verbs.Named(d.Verb).Short, Verb: d.Verb,
 		Href: decideHref(d), Grave: verb == "pause"}
 }

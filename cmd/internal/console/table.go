@@ -64,6 +64,10 @@ type cell struct {
 // timeInWords matches a time in a sentence, in the formats of tables and of messages.
 var timeInWords = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|UTC|[+-]\d\d:\d\d)`)
 
+// durationAfter matches the duration that texts for a terminal add to a future time. A page shows the time itself as a
+// duration.
+var durationAfter = regexp.MustCompile(`^ \(in [0-9hms]+\)`)
+
 // sentence splits text at its times.
 func sentence(text string) (parts []cell) {
 	from := 0
@@ -73,7 +77,7 @@ func sentence(text string) (parts []cell) {
 			continue
 		}
 		parts = append(parts, cell{Text: text[from:at[0]]}, cell{When: &when{t, time.Now()}})
-		from = at[1]
+		from = at[1] + len(durationAfter.FindString(text[at[1]:]))
 	}
 	if from == 0 {
 		return nil

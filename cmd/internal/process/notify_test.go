@@ -230,7 +230,7 @@ func TestNotify_PlantedConditions_EachToldOnce(t *testing.T) {
 		message, _, _ := strings.Cut(m.Message, ", due by ")
 		got = append(got, m.Severity+" "+message)
 		if strings.HasPrefix(m.Message, "1 financial event in live mode failed: a step failed") && (m.Money["usd"] != 49900 ||
-			m.Command != "pawl events list --status dead --reason-code effect_failed" || !strings.HasSuffix(m.Runbook, "operations/parked-event.md")) {
+			m.Command != "pawl events list --status dead --reason-code effect_failed --mode live" || !strings.HasSuffix(m.Runbook, "operations/parked-event.md")) {
 			t.Errorf("told %+v", m)
 		}
 	}

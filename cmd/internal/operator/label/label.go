@@ -56,6 +56,9 @@ func Task(kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
+// TaskTitle is [Task] with an upper-case first letter.
+func TaskTitle(kind string) string { return upper(Task(kind)) }
+
 var tasks = map[string]string{
 	"onboarding": "welcome the customer", "reconcile": "compare with Stripe", "release": "release the workspace",
 	"review": "answer a review", "dispute": "answer a dispute", "inquiry": "answer an inquiry",

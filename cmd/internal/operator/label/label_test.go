@@ -228,3 +228,20 @@ func TestRefusal_EveryClass_HasANextStep(t *testing.T) {
 		}
 	}
 }
+
+// A button names its sink or source in words, with a capital at its beginning.
+func TestPlace_InWords(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{
+		"Pause the workspace system": label.Place("pause", "sink", "workspaces"),
+		"Resume destination crm":     label.Place("resume", "sink", "destinations:crm"),
+		"Pause Finance":              label.Place("pause", "sink", "finance"), "Pause source stripe": label.Place("pause", "source", "stripe"),
+		"Replay all":                       label.All("replay"),
+		"Mark all as done by hand":         label.All("done"),
+		"Refund, or grant the order again": label.TaskTitle("correction"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -38,6 +38,27 @@ var verbs = map[string]string{
 	"cancel-job": "Cancel the job",
 }
 
+// All returns the text of the button of a decision about all events of a list.
+func All(verb string) string {
+	switch verb {
+	case "done":
+		return "Mark all as done by hand"
+	case "compensate":
+		return "Take all back"
+	case "run":
+		return "Start all"
+	}
+	return upper(strings.ReplaceAll(verb, "-", " ")) + " all"
+}
+
+// Place returns the text of the button that pauses or resumes a sink or a source: "Pause the workspace system".
+func Place(verb, kind, name string) string {
+	if kind == "sink" {
+		return upper(verb) + " " + strings.Replace(SinkIn(name), "Destination ", "destination ", 1)
+	}
+	return upper(verb) + " " + kind + " " + name
+}
+
 // Step returns the text of the button of a decision about one effect.
 func Step(verb, kind string) string {
 	name := KindOf(kind).Name
