@@ -12,7 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/output"
-	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/cmd/internal/tables"
 )
 
 func rulesDiff(a *command.App) *cobra.Command {
@@ -112,10 +112,7 @@ func writeRulesDiff(a *command.App, r rulesReport) {
 		fmt.Fprintf(a.Out, "%s is active already: nothing changes\n", r.To)
 		return
 	}
-	settings := output.Rows("SETTING|ACTIVE|PROPOSED", r.Settings, func(c fact.Setting) []any {
-		return []any{c.Name, cmp.Or(c.Was, "nothing"), cmp.Or(c.Is, "nothing")}
-	})
-	a.Tables(settings, impactRows(r.Accounts))
+	a.Tables(tables.RulesSettings(r.Settings), impactRows(r.Accounts))
 	tellOfMore(a, len(r.Accounts)-shownImpacts)
 	fmt.Fprintf(a.Out, "\n%s instead of %s, as of %s: would change %s; nothing was done\n", r.To,
 		cmp.Or(r.Active, "none"), output.Time(r.At), impactTotal(r.Accounts, r.Counts))

@@ -183,7 +183,7 @@ var unmapped = Kind{
 // rules is the kind of condition that a worker proposes other billing rules than the active ones, or that the active
 // rules were changed recently.
 var rules = Kind{
-	Name: "rules", Runbook: "unmapped-price",
+	Name: Rules, Runbook: "unmapped-price",
 	read: func(ctx context.Context, r Reader) (list []notice.Condition, err error) {
 		proposals, err := billing.Proposals(ctx, r.DB)
 		if err != nil {

@@ -57,6 +57,10 @@ type decisionPage struct {
 	// them afterwards.
 	Later string
 	Table *shownTable
+	// Rules are the changes of a decision that activates other billing rules: the settings, and the first of the
+	// affected accounts. MoreAccounts is the number of further accounts.
+	Rules        []shownTable
+	MoreAccounts int
 	// Message is the result of the decision, and Follow a link to its subject. Shown is a new token, which is shown
 	// only once.
 	Message, Follow, Shown string
@@ -200,6 +204,11 @@ func (p *decisionPage) preview(of *decide.Preview) {
 	p.Warning = of.Warning
 	if of.Receipt.ID == "" && of.Access == nil {
 		p.Facts = pairs(output.Table{{"then", cmp.Or(of.Message, "it is done")}})
+		if r := of.Rules; r != nil {
+			p.Rules = []shownTable{newTable(tables.RulesSettings(r.Settings)),
+				newTable(tables.RulesAccounts(r.Accounts))}
+			p.MoreAccounts = r.Affected - len(r.Accounts)
+		}
 		return
 	}
 	t := newTable(tables.Effects(of.Effects)).without("KEY")

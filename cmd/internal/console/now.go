@@ -153,9 +153,10 @@ var (
 		condition.Parked: "/events", condition.Unmapped: "/events", condition.Unrouted: "/events",
 		condition.Uncertain: "/events", condition.Task: "/tasks", condition.Unassigned: "/payments/unassigned",
 		condition.Sink: "/sinks", condition.Rejected: "/rejections",
+		condition.Rules: "/rules",
 	}
 	subjectNouns = map[string]string{"/events": "event", "/tasks": "task", "/payments/unassigned": "payment",
-		"/sinks": "sink", "/rejections": "refused delivery"}
+		"/sinks": "sink", "/rejections": "refused delivery", "/rules": "version"}
 	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"},
 		"/payments/unassigned": {"mode"}, "/rejections": {"source"}}
 )

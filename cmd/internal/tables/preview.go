@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/output"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/workflows"
@@ -25,6 +27,21 @@ func Effects(effects []workflows.PreviewedEffect) output.Table {
 		return []any{e.Will, label.StepOf(e.Kind, e.Key).Name, Amount(e.Amount, e.Currency), objectLink(e.Key),
 			PreviewNote(e)}
 	})
+}
+
+// RulesSettings lists the settings that other billing rules change.
+func RulesSettings(settings []fact.Setting) output.Table {
+	return output.Rows("SETTING|ACTIVE|PROPOSED", settings, func(s fact.Setting) []any {
+		return []any{s.Name, cmp.Or(s.Was, "nothing"), cmp.Or(s.Is, "nothing")}
+	})
+}
+
+// RulesAccounts lists the accounts that other billing rules affect.
+func RulesAccounts(accounts []decide.AffectedAccount) output.Table {
+	return output.Rows("ACCOUNT|MODE|CHANGE|ACCESS BEFORE|ACCESS AFTER", accounts,
+		func(a decide.AffectedAccount) []any {
+			return []any{accountLink(a.Account, a.Mode), output.Badge(a.Mode), a.Change, a.Before, a.After}
+		})
 }
 
 // PreviewNote explains the forecast of an effect.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/schema"
+	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/money"
@@ -40,9 +41,29 @@ type Preview struct {
 	FourEyes string `json:"four_eyes,omitempty"`
 	// Pending is the decision of the first person that you can confirm.
 	Pending *pending.Decision `json:"pending,omitempty"`
+	// Rules lists the changes if the decision activates other billing rules. It is nil for any other decision.
+	Rules *RulesPreview `json:"rules,omitempty"`
 	// Counts holds the number of effects by forecast. Money holds the sums of their entries by forecast and currency.
 	Counts map[workflows.Will]int `json:"counts"`
 	Money  []Sum                  `json:"money"`
+}
+
+// RulesPreview lists the changes that other billing rules make: the settings, and the accounts.
+type RulesPreview struct {
+	Settings []fact.Setting `json:"settings"`
+	// Affected is the number of affected accounts. Accounts lists the first of them, the most important changes first.
+	Affected int               `json:"affected"`
+	Accounts []AffectedAccount `json:"accounts"`
+}
+
+// AffectedAccount is an account that other billing rules affect.
+type AffectedAccount struct {
+	Mode    string `json:"mode"`
+	Account string `json:"account"`
+	// Change is the kind of change in words. Before and After are the access. They are equal if the access stays.
+	Change string `json:"change"`
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // Sum is an amount of money in minor units.

@@ -67,11 +67,17 @@ var applyRule = decide.Rule[*Change, *job.Job]{
 	},
 	Forecast: func(ctx context.Context, d *decide.Decision, s *Change, p *decide.Preview) error {
 		diff, err := Compare(ctx, d.Operator.DB, d.Operator.Policy, s.To, nil)
-		if err == nil {
-			p.Message = fmt.Sprintf("it replaces %s and affects %d accounts; a worker activates it and recomputes them",
-				cmp.Or(diff.Active, "none"), len(diff.Accounts))
+		if err != nil {
+			return err
 		}
-		return err
+		affected := fmt.Sprintf("%d accounts", len(diff.Accounts))
+		if len(diff.Accounts) == 1 {
+			affected = "1 account"
+		}
+		p.Message = fmt.Sprintf("it replaces %s and affects %s; a worker activates it and recomputes the accounts",
+			cmp.Or(diff.Active, "none"), affected)
+		p.Rules = diff.preview()
+		return nil
 	},
 	Act: func(ctx context.Context, d *decide.Decision, s *Change, _ decide.Recorded) (string, *job.Job, error) {
 		if s.later {

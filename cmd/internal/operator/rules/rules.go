@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/billing/fold"
 	"github.com/pawlhq/pawl/schema/billing/rebuild"
 )
 
@@ -86,6 +89,30 @@ func diffTo(ctx context.Context, pool *pgxpool.Pool, to fact.Policy, told rebuil
 		return d, nil
 	}
 	return d, d.foresee(ctx, pool, rebuild.Request{Rules: d.to, From: &now, At: d.At}, told)
+}
+
+// previewed is the number of accounts that a preview lists.
+const previewed = 20
+
+// preview returns the changes for the preview of a decision.
+func (d *Diff) preview() *decide.RulesPreview {
+	p := &decide.RulesPreview{Settings: d.Settings, Affected: len(d.Accounts), Accounts: []decide.AffectedAccount{}}
+	for _, i := range d.Accounts[:min(previewed, len(d.Accounts))] {
+		one := decide.AffectedAccount{Mode: i.Mode, Account: i.Account, Change: cmp.Or(i.Message(), string(i.Change))}
+		if i.Change != rebuild.ChangesRows {
+			one.Before, one.After = access(i.Before), access(i.After)
+		}
+		p.Accounts = append(p.Accounts, one)
+	}
+	return p
+}
+
+// access describes the access of an account.
+func access(t fold.Target) string {
+	if t.State != fold.WorkspaceActive {
+		return "no access"
+	}
+	return account.Uses(t.Plan, t.Quantity)
 }
 
 // mapped returns the connected accounts that the settings map to an account.
