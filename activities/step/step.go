@@ -49,7 +49,7 @@ func (f *Flows) record(ctx context.Context, active *flow.Flow, r receipt.Receipt
 		return nil
 	}
 	if account != "" {
-		if err := f.Receipts.SetAccount(ctx, r, account); err != nil {
+		if err := f.Receipts.SetAccount(ctx, r.ID, account); err != nil {
 			return err
 		}
 	}

@@ -129,7 +129,8 @@ select receipt_id, source, received_at, outcome, body_hash, secret_label
 -- so they need no table of the billing state. The transaction that stores facts writes the rows. A later event, a
 -- decision or a recomputation that changes the account or the invoice number of an object updates its rows. All columns
 -- follow from facts and the state of the objects. For an event without facts, a flow of the configuration writes one row
--- with its account. The only personal data is the provider's customer ID, as in facts.
+-- with its account and without an object. The personal data is the provider's customer ID, as in facts, and the account
+-- of a flow, which pawl forget erases.
 -- There is no foreign key to receipts, because each insert would lock the receipt. Receipts are never deleted.
 create table event_subjects (
     receipt_id uuid    not null,

@@ -67,10 +67,6 @@ func (s *Server) find(v *visit) error {
 	if q == "" {
 		return s.render(v, http.StatusOK, "find", "Find", findPage{})
 	}
-	if day, is := dayOf(q, time.Now()); is {
-		return v.Redirect(http.StatusSeeOther, "/events?since="+day.Format(time.DateOnly)+
-			"&until="+day.AddDate(0, 0, 1).Format(time.DateOnly))
-	}
 	evidence, err := event.Examine(v.ctx(), s.Operator, q)
 	fault, is := errors.AsType[*decide.Fault](err)
 	switch {
@@ -103,6 +99,22 @@ func (s *Server) find(v *visit) error {
 		t := newReceipts(about)
 		page.Events = &t
 		return s.render(v, http.StatusOK, "find", "Find "+q, page)
+	}
+	return s.findOther(v, q, page)
+}
+
+// findOther searches for everything that is neither an event nor an account of billing.
+func (s *Server) findOther(v *visit, q string, page findPage) error {
+	if day, is := dayOf(q, time.Now()); is {
+		return v.Redirect(http.StatusSeeOther, "/events?since="+day.Format(time.DateOnly)+
+			"&until="+day.AddDate(0, 0, 1).Format(time.DateOnly))
+	}
+	ofFlow, err := timeline.HasAccount(v.ctx(), s.Operator.DB, q)
+	if err != nil {
+		return err
+	}
+	if ofFlow {
+		return v.Redirect(http.StatusSeeOther, "/events?account="+url.QueryEscape(q))
 	}
 	if page.Events, err = s.findAmount(v, q); err != nil {
 		return err

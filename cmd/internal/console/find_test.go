@@ -19,7 +19,8 @@ func TestFind_WordsOfCustomers(t *testing.T) {
 		('01890000-0000-7000-8000-000000000012', 'stripe', 'stripe', 'live', 'evt_2', 'id', 'invoice.paid', now(), '\x02', 'processed')`)
 	s.exec(`insert into event_subjects (receipt_id, object, main, account, customer, number, amount, currency) values
 		('01890000-0000-7000-8000-000000000011', 'in_1', true, 'Acme', 'cus_1', 'A-1', 104990, 'usd'),
-		('01890000-0000-7000-8000-000000000012', 'in_2', true, 'Acme', 'cus_1', 'A-2', 104990, 'usd')`)
+		('01890000-0000-7000-8000-000000000012', 'in_2', true, 'Acme', 'cus_1', 'A-2', 104990, 'usd'),
+		('01890000-0000-7000-8000-000000000013', '', true, 'shop customer 7', '', '', null, null)`)
 	s.exec(`insert into accounts (mode, id, provider, customer) values ('live', 'Acme', 'stripe', 'cus_1')`)
 	s.exec(`insert into invoices (mode, id, account, customer, status, amount, currency, period_start, occurred_at, state) values
 		('live', 'in_1', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-1"}'), ('live', 'in_2', 'Acme', 'cus_1', 'paid', 104990, 'usd', now(), now(), '{"Number": "A-2"}')`)
@@ -29,6 +30,7 @@ func TestFind_WordsOfCustomers(t *testing.T) {
 	for q, want := range map[string]string{
 		"a-1": "/events/01890000-0000-7000-8000-000000000011", "#A-1": "/events/01890000-0000-7000-8000-000000000011",
 		"2026-10-31": october, "31.10.2026": october, "31 October 2026": october, "Oct 31, 2026": october,
+		"shop customer 7": "/events?account=shop+customer+7",
 	} {
 		if r := b.get("/find?q=" + url.QueryEscape(q)); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != want {
 			t.Errorf("%s: %d to %s, want %s", q, r.StatusCode, r.Header.Get("Location"), want)

@@ -1,10 +1,6 @@
 package tables
 
 import (
-	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
-	"github.com/pawlhq/pawl/ingress/rejected"
-	"github.com/pawlhq/pawl/schema/ledger"
-
 	"cmp"
 	"fmt"
 	"maps"
@@ -16,13 +12,16 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
+	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/report"
+	"github.com/pawlhq/pawl/ingress/rejected"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -135,6 +134,10 @@ func Took(sinks []report.Sink) output.Table {
 	})
 }
 
+// billed lists the providers of events about accounts of billing. An account of a flow for another provider has no
+// page.
+var billed = []string{"stripe", "pawl"}
+
 // Receipts lists events.
 func Receipts(receipts []timeline.Receipt) output.Table {
 	return output.Rows("RECEIVED|STATUS|SOURCE|TYPE|ACCOUNT|AMOUNT|EVENT|DUPLICATES|REASON", receipts,
@@ -143,8 +146,12 @@ func Receipts(receipts []timeline.Receipt) output.Table {
 			if r.Amount != nil {
 				amount = moneyOf(*r.Amount, r.Currency)
 			}
-			return []any{r.ReceivedAt, output.Badge(r.Status), r.Source, r.Type, accountLink(r.OurAccount, r.Mode),
-				amount, eventLink(r.EventID), r.Duplicates, r.Open()}
+			of := any(r.OurAccount)
+			if slices.Contains(billed, r.Provider) {
+				of = accountLink(r.OurAccount, r.Mode)
+			}
+			return []any{r.ReceivedAt, output.Badge(r.Status), r.Source, r.Type, of, amount, eventLink(r.EventID),
+				r.Duplicates, r.Open()}
 		})
 }
 

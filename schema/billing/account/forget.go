@@ -32,6 +32,9 @@ update effects set request = null, error = regexp_replace(error, '\S+@\S+', '(er
 	forgetErrorsSQL = `
 update effect_attempts set error = regexp_replace(error, '\S+@\S+', '(erased)', 'g')
  where receipt_id = any($1) and error like '%@%'`
+
+	// The account of a flow can be an address.
+	forgetFlowAccountsSQL = `update event_subjects set account = '' where receipt_id = any($1) and object = ''`
 )
 
 const forgetRejectionsSQL = `delete from rejections where id = any($1)`
@@ -46,7 +49,7 @@ func (t *Traces) Forget(ctx context.Context, tx pgx.Tx) error {
 	b := &pgx.Batch{}
 	b.Queue(forgetAddressesSQL, t.Customer, t.Mode)
 	b.Queue(forgetPagesSQL, t.Customer, t.Mode)
-	for _, sql := range []string{forgetBodiesSQL, forgetRequestsSQL, forgetErrorsSQL} {
+	for _, sql := range []string{forgetBodiesSQL, forgetRequestsSQL, forgetErrorsSQL, forgetFlowAccountsSQL} {
 		b.Queue(sql, t.receipts)
 	}
 	b.Queue(forgetRejectionsSQL, rejections)

@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,21 +81,26 @@ func (f *Filter) resolve(ctx context.Context, db timeline.DB) (err error) {
 	if err != nil {
 		return err
 	}
-	f.Accounts, f.Objects = nil, nil
-	if len(names) == 0 {
-		ofFlow, err := timeline.HasAccount(ctx, db, f.Account)
-		if err == nil && !ofFlow {
-			err = decide.Unknownf("%s", accounts.NotFound(f.Account, ""))
-		}
-		f.Accounts = []string{f.Account}
+	ofFlow, err := timeline.HasAccount(ctx, db, f.Account)
+	if err != nil {
 		return err
+	}
+	if len(names) == 0 && !ofFlow {
+		return decide.Unknownf("%s", accounts.NotFound(f.Account, ""))
+	}
+	f.Accounts, f.Objects = nil, nil
+	if ofFlow {
+		f.Accounts = []string{f.Account}
 	}
 	for _, name := range names {
 		of, err := billing.ObjectsOf(ctx, db, name.Mode, name.ID)
 		if err != nil {
 			return err
 		}
-		f.Accounts, f.Objects = append(f.Accounts, name.ID), append(f.Objects, of...)
+		if !slices.Contains(f.Accounts, name.ID) {
+			f.Accounts = append(f.Accounts, name.ID)
+		}
+		f.Objects = append(f.Objects, of...)
 	}
 	return nil
 }
