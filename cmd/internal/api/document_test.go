@@ -145,6 +145,9 @@ const startJob = `    post:
                 account: {type: string, description: only events of this account}
                 object: {type: string, description: only events about this object of the provider}
                 outage: {type: string, description: only events that waited in the outage with this number}
+                mode: {type: string, description: "only live or only test events"}
+                since: {type: string, format: date-time, description: only events received since this time}
+                until: {type: string, format: date-time, description: only events received before this time}
                 effect: {type: string, description: "the kind of the effect, for verbs that take one"}
                 reference: {type: string, description: "the reference of an effect that was done by hand"}
                 rate: {type: string, description: "the maximum number of events per second (default 5)"}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
-	"github.com/pawlhq/pawl/cmd/internal/resource"
 	"github.com/pawlhq/pawl/schema/job"
 )
 
@@ -104,9 +102,6 @@ func newJob(given map[string]string) (*decide.NewJob, error) {
 		if value := given[name]; value != "" {
 			j.Filter[name] = value
 		}
-	}
-	if err := resource.Fix(j.Filter, time.Now()); err != nil {
-		return nil, err
 	}
 	v := operator.Verbs.Named(j.Action)
 	if v == nil || len(v.Many) == 0 {

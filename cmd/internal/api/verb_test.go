@@ -84,8 +84,9 @@ func TestJobs_StartedByFilter(t *testing.T) {
 	for body, code := range map[string]string{
 		asked(`,"reason":"x"`): "count", asked(`,"reason":"x","count":"2"`): "count", asked(`,"count":"1"`): "invalid",
 		asked(`,"reason":"x","count":"1","rate":"1000"`): "invalid", asked(`,"reason":"x","count":"1","since":"yesterday"`): "invalid",
-		asked(`,"reason":"x","count":"1","until":"1h"`):                  "count",
-		`{"verb":"retry","status":"processed","reason":"x","count":"1"}`: "invalid", `{"verb":"pause-sink","status":"dead","reason":"x","count":"1"}`: "invalid",
+		asked(`,"reason":"x","count":"1","until":"1h"`):                   "invalid",
+		asked(`,"reason":"x","count":"1","until":"2020-01-01T00:00:00Z"`): "count",
+		`{"verb":"retry","status":"processed","reason":"x","count":"1"}`:  "invalid", `{"verb":"pause-sink","status":"dead","reason":"x","count":"1"}`: "invalid",
 	} {
 		if got := s.post("/jobs", "", "", body); got.StatusCode < 400 || want[Problem](t, got, got.StatusCode).Code != code {
 			t.Errorf("%s: %d, %s; want %s", body, got.StatusCode, got.body, code)
