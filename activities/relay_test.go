@@ -425,6 +425,21 @@ func TestLoadRelay_Selection(t *testing.T) {
 		got.Left.Code != activities.CodeNotSelected || !strings.Contains(got.Left.Reason, "the conditions of the destinations for the type push are false") {
 		t.Errorf("no condition: %+v, want a reason, and no park", got)
 	}
+
+	// pawl cannot deliver a deleted payload, so a condition on it selects nothing.
+	b.relay.BySource["github"] = []string{"big"}
+	id := b.received(t, "github", receipt.New{Type: "push", EventID: "d-gone", Body: []byte(`{"size": 11}`)})
+	if _, err := b.pool.Exec(t.Context(), `delete from receipt_bodies where receipt_id = $1`, id); err != nil {
+		t.Fatal(err)
+	}
+	var gone activities.LoadRelayResult
+	value, err := b.env.ExecuteActivity(b.relay.LoadRelay, activities.LoadRelayInput{Ref: b.ref(t, id)})
+	if err == nil {
+		err = value.Get(&gone)
+	}
+	if err != nil || len(gone.Destinations) > 0 || gone.Left.Code != activities.CodeNotSelected || !strings.Contains(gone.Left.Reason, "payload was deleted") {
+		t.Errorf("a deleted payload: %+v, %v; want a reason, and no delivery", gone, err)
+	}
 }
 
 // If the condition of a destination cannot be evaluated, the delivery is a fault with the path and the fix. A retry

@@ -33,12 +33,14 @@ type Event struct {
 	Receipts *receipt.Store
 	Receipt  receipt.Receipt
 	read     *flow.Event
-	// fault is the reason why no condition can read the payload.
+	// fault is the reason why no condition can read the payload. gone is set if the payload was deleted.
 	fault error
+	gone  bool
 }
 
 // Selects reports whether the rule selects an event. fault is the reason why the condition cannot be evaluated. err is
-// a failure of the database.
+// a failure of the database. A condition on a deleted payload selects nothing, because pawl could not deliver the
+// event.
 func (r Rule) Selects(ctx context.Context, e *Event) (selected bool, fault, err error) {
 	if !r.HasType(e.Receipt.Provider, e.Receipt.Type) || r.When == nil {
 		return r.HasType(e.Receipt.Provider, e.Receipt.Type), nil, nil
@@ -53,6 +55,9 @@ func (r Rule) Selects(ctx context.Context, e *Event) (selected bool, fault, err 
 	}
 	if err := e.load(ctx); err != nil {
 		return false, nil, err
+	}
+	if e.gone {
+		return false, nil, nil
 	}
 	if e.fault != nil {
 		return false, fmt.Errorf("%s: %w", r.When.Path, e.fault), nil
@@ -80,12 +85,12 @@ func (r Rule) Require(ctx context.Context, e *Event, destination string) error {
 
 // load reads the payload, unless an earlier call has read it.
 func (e *Event) load(ctx context.Context) error {
-	if e.read != nil || e.fault != nil {
+	if e.read != nil || e.fault != nil || e.gone {
 		return nil
 	}
 	body, err := e.Receipts.Body(ctx, e.Receipt.ID)
 	if errors.Is(err, schema.ErrNotFound) {
-		e.fault = errors.New("the payload was deleted")
+		e.gone = true
 		return nil
 	}
 	if err != nil {
@@ -135,8 +140,11 @@ func Choose(ctx context.Context, e *Event, names []string, rule func(name string
 				"the type %s are false", r.Source, r.Type)
 		}
 	}
-	if len(c.To) > 0 {
+	switch {
+	case len(c.To) > 0:
 		c.None = ""
+	case e.gone:
+		c.None = "the payload was deleted, so no condition of a destination can select the event"
 	}
 	return c, nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,7 +61,9 @@ func runSinksCheck(ctx context.Context, a *command.App, names []string, yes, wri
 	if plans, err = writing(plans, names, write); err != nil {
 		return err
 	}
-	yes = yes || mayCheck(a, plans, write)
+	if yes = yes || mayCheck(a, plans, write); write && !yes {
+		return errors.New("nothing was checked: confirm the requests, or add --yes")
+	}
 	findings := checkedSinks{}
 	for _, p := range plans {
 		if p.Stays != "" && !yes {
@@ -105,6 +108,9 @@ func writing(plans []sinkcheck.Plan, names []string, write bool) ([]sinkcheck.Pl
 		return nil, command.Usagef("--write needs the names of sinks, because they execute the requests: pawl sinks check finance --write")
 	}
 	for i, p := range plans {
+		if !slices.Contains(names, p.Sink) {
+			return nil, command.Usagef("--write needs one mode, because the sink executes the requests: pawl sinks check %s --write", p.Sink)
+		}
 		var ok bool
 		if plans[i], ok = p.Writing(); !ok {
 			return nil, command.Usagef("--write is not possible for %s: pawl has such requests only for workspaces and finance", p.Sink)

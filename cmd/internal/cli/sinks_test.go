@@ -405,8 +405,8 @@ func TestSinksCheck_Write_FaultsTold(t *testing.T) {
 				}
 			}
 			sent := bad.sent
-			if r := s.Pawl(t, "sinks", "check", "finance", "--write"); !strings.Contains(r.Err, "execute these requests") || bad.sent != sent {
-				t.Errorf("without an answer: %d requests, %s", bad.sent-sent, r.Err)
+			if r := s.Pawl(t, "sinks", "check", "finance", "--write"); !strings.Contains(r.Err, "execute these requests") || r.Code != 1 || bad.sent != sent {
+				t.Errorf("without an answer: exit %d, %d requests, %s", r.Code, bad.sent-sent, r.Err)
 			}
 		})
 	}
