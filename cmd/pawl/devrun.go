@@ -35,7 +35,12 @@ func runDev(ctx context.Context, a *command.App, o dev.Options, noDemo bool) (er
 	}
 	a.ConfigFile = s.File()
 	a.WarnOfFiles(cfg)
+	announced, begun := false, begin
 	started := func(ctx context.Context, n *process.Node) error {
+		if announced {
+			fmt.Fprintf(a.Err, "config    in use after %s\n", time.Since(begun).Round(10*time.Millisecond))
+			return nil
+		}
 		var event *timeline.Event
 		if !noDemo {
 			var err error
@@ -47,17 +52,14 @@ func runDev(ctx context.Context, a *command.App, o dev.Options, noDemo bool) (er
 				return err
 			}
 		}
+		announced = true
 		return announce(a, s, n.Config, begin, event)
 	}
 	for {
 		if cfg, err = runRoles(ctx, a, s, cfg, started); cfg == nil {
 			return err
 		}
-		changed := time.Now()
-		started = func(context.Context, *process.Node) error {
-			fmt.Fprintf(a.Err, "config    in use after %s\n", time.Since(changed).Round(10*time.Millisecond))
-			return nil
-		}
+		begun = time.Now()
 	}
 }
 
@@ -107,10 +109,12 @@ func runRoles(ctx context.Context, a *command.App, s *dev.Stack, cfg *config.Con
 		}
 		return nil
 	})
-	if err := group.Wait(); err != nil {
-		return nil, err
+	err = group.Wait()
+	if next != nil && err != nil { // a connection without a request can delay the end of a server
+		a.Log.Warn("a part of pawl did not stop in time for the new configuration", "error", err)
+		err = nil
 	}
-	return next, nil
+	return next, err
 }
 
 // nextConfig waits for a valid change of the user's file. It returns nil if ctx ends.
@@ -120,7 +124,8 @@ func nextConfig(ctx context.Context, a *command.App, s *dev.Stack) *config.Confi
 		if err == nil {
 			return cfg
 		}
-		fmt.Fprintf(a.Err, "%s has changed and cannot be used; pawl continues with its previous content:\n%v\n", s.Own, err)
+		fmt.Fprintf(a.Err, "%s has changed and cannot be used; pawl continues with its previous content:\n%v\n"+
+			"If another file was the cause, save %s again.\n", s.Own, err, s.Own)
 	}
 	return nil
 }

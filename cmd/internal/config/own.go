@@ -35,11 +35,16 @@ type Outline struct {
 type OutlineSource struct {
 	Provider string
 	Mode     string
+	Events   []string
 	Options  map[string]string
 }
 
-// OutlineSink contains the settings of a sink of flows that determine the outcome of a request.
-type OutlineSink struct{ Refusals []any }
+// OutlineSink contains the settings of a sink of flows that determine the outcome of a request. If Live or Test is set,
+// the sink has a server for this mode only.
+type OutlineSink struct {
+	Refusals   []any
+	Live, Test any
+}
 
 // OutlineRecipient contains the setting of a notification sink that selects messages.
 type OutlineRecipient struct{ Only string }
@@ -105,7 +110,7 @@ func MergeDev(dev []byte, path string, own []byte, world bool) ([]byte, error) {
 // that `pawl dev` ignores.
 func DescribeUse(own []byte, world bool) string {
 	var used, simulated, ignored []string
-	for _, s := range sections(own)[1:] {
+	for _, s := range sections(bytes.TrimPrefix(own, []byte(byteOrderMark)))[1:] {
 		switch {
 		case slices.Contains(ownRules, s.name), world && slices.Contains(ownWorld, s.name):
 			used = append(used, s.name)

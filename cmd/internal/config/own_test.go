@@ -92,8 +92,8 @@ notify:
 		o.Notify.Sinks["on-call"].Only != "pages" || o.Notify.Quiet["from"] != "22:00" {
 		t.Errorf("%+v", o)
 	}
-	o, err = config.ReadOutline([]byte("sinks:\n  stock: {url: https://stock.test, refusals: [409, {status: 403, code: sold_out}]}\n"))
-	if err != nil || len(o.Sinks["stock"].Refusals) != 2 {
+	o, err = config.ReadOutline([]byte("sinks:\n  stock: {live: {url: https://stock.test}, refusals: [409, {status: 403, code: sold_out}]}\n"))
+	if stock := o.Sinks["stock"]; err != nil || len(stock.Refusals) != 2 || stock.Live == nil || stock.Test != nil {
 		t.Errorf("%+v, %v; want the sink of flows with its refusals", o, err)
 	}
 	if _, err := config.ReadOutline([]byte("a: [")); err == nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,6 +84,7 @@ const newFile = "pawl.new.yaml"
 func (s *Stack) Changed(ctx context.Context) bool {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
+	var last []byte
 	for {
 		select {
 		case <-ctx.Done():
@@ -92,10 +94,12 @@ func (s *Stack) Changed(ctx context.Context) bool {
 		if s.Own == "" {
 			continue
 		}
-		// An editor can remove the file for a moment.
-		if text, err := os.ReadFile(s.Own); err == nil && !bytes.Equal(text, s.own.text) {
+		// An editor can remove or empty the file for a moment, and write it in parts.
+		text, err := os.ReadFile(s.Own)
+		if err == nil && len(text) > 0 && bytes.Equal(text, last) && !bytes.Equal(text, s.own.text) {
 			return true
 		}
+		last = text
 	}
 }
 
@@ -126,64 +130,85 @@ func (s *Stack) params(own ownFile) (template.DevParams, error) {
 		Ingress: s.Ingress, Console: s.Console, Ops: s.Ops, WorkerOps: "127.0.0.1:0",
 		WorkspacesURL: sandbox, FinanceURL: sandbox, SMTP: s.Sandbox.SMTPAddr(),
 		TemporalUI: s.Temporal.UIURL(), EventsURL: sandbox + "/events", RelayedURL: sandbox + "/relayed",
-		StripeAPI: sandbox + "/stripe", Sources: s.sources(own),
+		StripeAPI: sandbox + "/stripe",
+	}
+	var err error
+	if p.Sources, err = s.sources(own); err != nil {
+		return p, err
 	}
 	if s.Day != 24*time.Hour { // "" means 24 hours
 		p.Day = output.ShortDuration(s.Day)
 	}
 	var relayed []string
 	for _, source := range p.Sources {
-		relayed = append(relayed, source.Name)
+		relayed = append(relayed, strconv.Quote(source.Name))
 	}
 	p.Relayed = strings.Join(relayed, ", ")
 	for _, name := range slices.Sorted(maps.Keys(own.Sinks)) {
-		refusals, err := inline(own.Sinks[name].Refusals)
-		if err != nil {
+		of := own.Sinks[name]
+		sink := template.DevSink{Name: name, URL: sandbox + "/sinks/" + name}
+		if of.Live != nil {
+			sink.Modes = append(sink.Modes, string(webhook.Live))
+		}
+		if of.Test != nil {
+			sink.Modes = append(sink.Modes, string(webhook.Test))
+		}
+		if sink.Refusals, err = inline(of.Refusals); err != nil {
 			return p, err
 		}
-		p.Sinks = append(p.Sinks, template.DevSink{Name: name, URL: sandbox + "/sinks/" + name, Refusals: refusals})
+		p.Sinks = append(p.Sinks, sink)
 	}
-	var err error
 	if p.Notify, err = notify(own); err != nil {
 		return p, err
 	}
 	return p, nil
 }
 
+// keyOptions are options about the secret of a source. The secret in the sandbox has the default form.
+var keyOptions = []string{webhook.KeyEncoding, "certificates"}
+
 // sources returns a source for each provider except Stripe. The user's sources of a provider replace it, so that flows
 // can name them. The source of Stripe is always named stripe and is a separate part of the configuration.
-func (s *Stack) sources(own ownFile) (all []template.DevSource) {
+func (s *Stack) sources(own ownFile) (all []template.DevSource, err error) {
+	if of, taken := own.Sources["stripe"]; taken && of.Provider != "stripe" {
+		return nil, fmt.Errorf("%s: sources.stripe has the provider %s: rename the source, because pawl dev has a source of this name for Stripe", s.Own, of.Provider)
+	}
 	for _, provider := range slices.Sorted(maps.Keys(s.Providers)) {
 		if provider == "stripe" {
 			continue
 		}
 		p := s.Providers[provider]
-		source := template.DevSource{Name: provider, Provider: provider, Options: p.Sample.Options}
+		standard := template.DevSource{Name: provider, Provider: provider, Options: p.Sample.Options}
 		if p.Contract.Mode == "" {
-			source.Mode = webhook.Test
+			standard.Mode = webhook.Test
 		}
-		named := 0
+		_, taken := own.Sources[provider]
+		replaced := false
 		for _, name := range slices.Sorted(maps.Keys(own.Sources)) {
 			of := own.Sources[name]
 			if of.Provider != provider {
 				continue
 			}
-			named++
-			mine := source
-			mine.Name = name
+			replaced = true
+			source := standard
+			source.Name = name
 			if len(of.Options) > 0 {
-				mine.Options = of.Options
+				source.Options = of.Options
+				maps.DeleteFunc(source.Options, func(o, _ string) bool { return slices.Contains(keyOptions, o) })
 			}
-			if mine.Mode != "" && of.Mode != "" {
-				mine.Mode = webhook.Mode(of.Mode)
+			if source.Mode != "" && of.Mode != "" {
+				source.Mode = webhook.Mode(of.Mode)
 			}
-			all = append(all, mine)
-		}
-		if named == 0 {
+			if source.Events, err = inline(of.Events); err != nil {
+				return nil, err
+			}
 			all = append(all, source)
 		}
+		if !replaced && !taken {
+			all = append(all, standard)
+		}
 	}
-	return all
+	return all, nil
 }
 
 // notify returns the recipients of the user's file, or one recipient. The sandbox receives the messages to all of them.

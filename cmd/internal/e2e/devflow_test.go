@@ -23,7 +23,7 @@ database: env:PRODUCTION
 sources:
   shop: {provider: shopify, mode: live, secrets: [{value: env:SHOPIFY_SECRET}]}
 sinks:
-  stock: {url: "https://stock.example.com", token: env:STOCK_TOKEN}
+  stock: {live: {url: "https://stock.example.com", token: env:STOCK_TOKEN}, refusals: [402]}
 notify:
   sinks: {team: {kind: slack, url: env:SLACK_URL}}
 flows:
@@ -115,7 +115,7 @@ flows:
 	if out, err := d.try("events", "list", "--account", "customer unknown"); err == nil {
 		t.Errorf("the events of an unknown account are %s, want an error", out)
 	}
-	if sinks := d.pawl("sinks"); !strings.Contains(sinks, `"notify:team"`) || !strings.Contains(sinks, `"stock"`) {
+	if sinks := d.pawl("sinks"); !strings.Contains(sinks, `"notify:team"`) || !strings.Contains(sinks, `"stock:live"`) {
 		t.Errorf("the sinks are %s, want those of the file", sinks)
 	}
 }

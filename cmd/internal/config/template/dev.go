@@ -39,13 +39,17 @@ type DevParams struct {
 type DevSource struct {
 	Name, Provider string
 	// Mode is "" if the provider's events contain the mode.
-	Mode    webhook.Mode
+	Mode webhook.Mode
+	// Events is the list of the accepted event types as JSON, or "" for the default.
+	Events  string
 	Options map[string]string
 }
 
 // DevSink is a sink of flows.
 type DevSink struct {
 	Name, URL string
+	// Modes lists the modes with a server. If it is empty, one server serves both.
+	Modes []string
 	// Refusals is the list of the sink's refusals as JSON, or "" for the default.
 	Refusals string
 }

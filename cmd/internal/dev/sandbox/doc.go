@@ -8,7 +8,7 @@
 //	SMTP                     email          any message; no TLS, no authentication
 //	PUT /workspaces/ACCOUNT  workspaces     a JSON object: the target state, one per "mode"
 //	POST /entries            finance        a JSON object with the field "account"
-//	POST /sinks/NAME/…       sinks          a request of a flow with any JSON or no body; also PUT, PATCH and DELETE
+//	POST /sinks/NAME/…       sinks          a request of a flow with any JSON or no body; also GET, PUT, PATCH, DELETE
 //	POST /events             events         a CloudEvent, structured (ID in the body) or binary (ce-id)
 //	POST /relayed            relayed        any body with a webhook-id; stored as a string if it is not JSON
 //	POST /notifications      notifications  a message to people, as a JSON object

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -32,7 +33,8 @@ var received = []service{
 	{relayed, "/relayed", post, http.StatusAccepted, false, readRelayed},
 	{notifications, "/notifications", post, http.StatusAccepted, true, readNotification},
 	{flowSinks, "/sinks/{sink}/{path...}",
-		[]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, http.StatusOK, true, readSink},
+		[]string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, http.StatusOK,
+		true, readSink},
 }
 
 var post = []string{http.MethodPost}
@@ -100,7 +102,8 @@ func readSink(r *http.Request, body []byte) (rec record, err error) {
 		Method string          `json:"method"`
 		Path   string          `json:"path"`
 		Body   json.RawMessage `json:"body,omitempty"`
-	}{Sink: r.PathValue("sink"), Method: r.Method, Path: "/" + r.PathValue("path")}
+	}{Sink: r.PathValue("sink"), Method: r.Method,
+		Path: strings.TrimPrefix(r.URL.EscapedPath(), "/sinks/"+r.PathValue("sink"))}
 	if len(body) > 0 {
 		if in.Body, err = oneLine(body); err != nil {
 			return rec, err

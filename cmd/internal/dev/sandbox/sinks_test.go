@@ -31,6 +31,8 @@ func TestSinks_AnyRequest_KeyIsRemembered(t *testing.T) {
 	if want(t, status, err, http.StatusOK); strings.TrimSpace(answer) != `{"id":"d1"}` {
 		t.Errorf("a body with an id is answered %s, want the id", answer)
 	}
+	status, _, _, err = call(t, http.MethodGet, reserve+"/a%2Fb", "", "Idempotency-Key", "k5")
+	want(t, status, err, http.StatusOK)
 	for body, header := range map[string]string{`{"order": 1}`: "", "order=1": "k4"} { // no key; no JSON
 		status, _, _, err := call(t, http.MethodPost, reserve, body, "Idempotency-Key", header)
 		want(t, status, err, http.StatusBadRequest)
@@ -43,7 +45,8 @@ func TestSinks_AnyRequest_KeyIsRemembered(t *testing.T) {
 	}
 	if got, want := strings.Join(bodies, "\n"), `{"sink":"stock","method":"POST","path":"/reservations","body":{"order":9007199254740993,"n":2}}
 {"sink":"stock","method":"DELETE","path":"/reservations/r1"}
-{"sink":"crm","method":"PUT","path":"/deals","body":{"id":"d1"}}`; got != want {
+{"sink":"crm","method":"PUT","path":"/deals","body":{"id":"d1"}}
+{"sink":"stock","method":"GET","path":"/reservations/a%2Fb"}`; got != want {
 		t.Errorf("the journal has\n%s\nwant\n%s", got, want)
 	}
 }
