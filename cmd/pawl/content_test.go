@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlhq/pawl/activities/step"
+	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/ingress"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/ingress/webhook/webhooktest"
@@ -91,4 +93,35 @@ func deliveriesOf(t *testing.T, pool *pgxpool.Pool, source string) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// A flow compares the hash of a stored body, except for providers with a hash of other content.
+func TestProviders_HashOfSignedContent_Listed(t *testing.T) {
+	t.Parallel()
+	listed := 0
+	for name, p := range providers() {
+		verify, sign, options := keys(t, name)
+		const url = "https://pawl.test/hooks/source"
+		verifier, err := p.New(webhook.Settings{Source: "source", URL: url, Options: options, Secrets: []webhook.Secret{{Label: "a", Value: verify}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := forge.New(forge.Params{Provider: p, Options: options}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed := false
+		for _, e := range verifier.Events(delivered(t, forge.Target{URL: url, Secret: sign, Options: options, Sign: p.Sign}, e)) {
+			signed = signed || e.Signed != nil
+		}
+		if signed == step.HashesBody(name) {
+			t.Errorf("%s: its events have other hashed content: %t; correct the list of activities/step", name, signed)
+		}
+		if signed {
+			listed++
+		}
+	}
+	if listed < 3 {
+		t.Errorf("%d providers have other hashed content, want at least Adyen, Linear and Twilio", listed)
+	}
 }
