@@ -56,7 +56,8 @@ func runDev(ctx context.Context, a *command.App, o dev.Options, noDemo bool) (er
 		return announce(a, s, n.Config, begin, event)
 	}
 	for {
-		if cfg, err = runRoles(ctx, a, s, cfg, started); cfg == nil {
+		cfg, err = runRoles(ctx, a, s, cfg, started)
+		if cfg == nil || ctx.Err() != nil { // after Ctrl-C, a change of the file has no effect
 			return err
 		}
 		begun = time.Now()
