@@ -78,6 +78,16 @@ type Kind struct {
 // Catalogue returns every kind of effect.
 func Catalogue() []Kind { return slices.Clone(catalogue) }
 
+// SinkOf returns the sink of a kind of effect, or "" for a kind of another release.
+func SinkOf(kind string) string {
+	for _, k := range catalogue {
+		if k.Name == kind {
+			return k.Sink
+		}
+	}
+	return ""
+}
+
 // KindOf is a kind of effect. N is the type of its activity's input, so the compiler rejects a step with another
 // input.
 type KindOf[N any] struct{ Kind }

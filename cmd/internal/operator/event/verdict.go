@@ -159,27 +159,17 @@ func answerOf(kind, key, failure string) string { return label.Answer(TargetOf(k
 
 // TargetOf returns the sink of an effect. For a relay, it is the destination.
 func TargetOf(kind, key string) string {
-	sink := sinkOf(kind)
+	sink := plan.SinkOf(kind)
 	if sink == plan.SinkDestinations {
 		return sink + ":" + key[strings.LastIndex(key, ":")+1:]
 	}
 	return sink
 }
 
-// sinkOf returns the sink of a kind of effect, or "" for a kind of another release.
-func sinkOf(kind string) string {
-	for _, k := range plan.Catalogue() {
-		if k.Name == kind {
-			return k.Sink
-		}
-	}
-	return ""
-}
-
 // isOutside reports whether an effect changes another system. Steps within pawl's database and reads from Stripe do
 // not.
 func isOutside(kind string) bool {
-	return sinkOf(kind) != plan.SinkDatabase && sinkOf(kind) != plan.SinkStripe
+	return plan.SinkOf(kind) != plan.SinkDatabase && plan.SinkOf(kind) != plan.SinkStripe
 }
 
 // undelivered lists the types of the published events that a destination has not accepted, and the time of the oldest

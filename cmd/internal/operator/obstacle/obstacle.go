@@ -79,10 +79,8 @@ func parked(o account.Obstacle, word func(string) string) (message, command stri
 // cause describes the effect that blocks an event, or the reason of the event.
 func cause(o account.Obstacle) string {
 	// The error of a step that is retried begins with the kind of the step.
-	if kind, answer, found := strings.Cut(o.Detail, ": "); found && o.Effect == "" {
-		if _, known := sinkOf(kind); known {
-			o.Effect, o.Error = kind, answer
-		}
+	if kind, answer, found := strings.Cut(o.Detail, ": "); found && o.Effect == "" && plan.SinkOf(kind) != "" {
+		o.Effect, o.Error = kind, answer
 	}
 	return cmp.Or(failure(o), strings.TrimSuffix(label.Clause(o.Detail), "."))
 }
@@ -94,25 +92,14 @@ func failure(o account.Obstacle) string {
 		return ""
 	}
 	words := label.KindOf(o.Effect)
-	sink, _ := sinkOf(o.Effect)
 	says := words.Subject + " is not " + words.Done
 	if o.State == "uncertain" {
 		says = "it is not known whether " + words.Subject + " was " + words.Done
 	}
-	if answer := label.Answer(sink, o.Error); answer != "" {
+	if answer := label.Answer(plan.SinkOf(o.Effect), o.Error); answer != "" {
 		says += ". " + strings.TrimSuffix(answer, ".")
 	}
 	return says
-}
-
-// sinkOf returns the sink of a kind of effect.
-func sinkOf(name string) (sink string, known bool) {
-	for _, kind := range plan.Catalogue() {
-		if kind.Name == name {
-			return kind.Sink, true
-		}
-	}
-	return "", false
 }
 
 // number returns the number of an invoice of the account, or its ID.
