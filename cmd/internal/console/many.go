@@ -26,23 +26,25 @@ const defaultRate = "5"
 var nonePasses = &problem{http.StatusNotFound, "No event matches the filter",
 	"Perhaps another person has decided about these events meanwhile."}
 
-// manyOf parses a bulk decision: its verb, and the job without its events.
-func manyOf(v *visit) (*decide.NewJob, *decide.Verb, error) {
+// manyOf parses a bulk decision: its verb, the job without its events, and the filter that selects them.
+func manyOf(v *visit) (j *decide.NewJob, verb *decide.Verb, events event.Filter, err error) {
 	d, verb, err := decisionOf(v)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, events, err
 	}
 	given, err := criteria(v)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, events, err
 	}
 	rate, _ := strconv.ParseFloat(cmp.Or(v.FormValue("rate"), defaultRate), 64) // CheckMany refuses 0
-	j := &decide.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: given,
+	j = &decide.NewJob{Job: job.Job{Action: d.Verb, Effect: d.Effect, Reference: d.Reference, Filter: given,
 		Rate: rate}}
 	if wrong := jobs.CheckMany(verb, j.Filter["status"], rate); wrong != nil {
-		return nil, nil, &problem{http.StatusBadRequest, "The decision does not match the filter", wrong.Error()}
+		return nil, nil, events, &problem{http.StatusBadRequest, "The decision does not match the filter",
+			wrong.Error()}
 	}
-	return j, verb, nil
+	events, err = event.JobFilter(given)
+	return j, verb, events, err
 }
 
 // confirmedJob returns the job of the first person, which the second person confirms.
@@ -63,10 +65,7 @@ func (s *Server) chosenJob(v *visit) (j *decide.NewJob, verb *decide.Verb, err e
 	if id := v.FormValue("pending"); id != "" {
 		return s.confirmedJob(v, id)
 	}
-	if j, verb, err = manyOf(v); err != nil {
-		return nil, nil, err
-	}
-	filter, err := event.JobFilter(j.Filter)
+	j, verb, filter, err := manyOf(v)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,10 +86,7 @@ func (s *Server) countedJob(v *visit) (j *decide.NewJob, verb *decide.Verb, coun
 		j.Chosen.Events = j.Chosen.Events[:min(count, shownEvents)]
 		return j, verb, count, nil
 	}
-	if j, verb, err = manyOf(v); err != nil {
-		return nil, nil, 0, err
-	}
-	filter, err := event.JobFilter(j.Filter)
+	j, verb, filter, err := manyOf(v)
 	if err != nil {
 		return nil, nil, 0, err
 	}
