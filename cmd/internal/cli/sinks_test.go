@@ -180,16 +180,22 @@ destinations: {crm: {url: %q, events: ["*"]}}
 	return s
 }
 
-// The sandbox meets all requirements for sinks, so every check passes, and its journals stay empty.
-func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+// withSandbox is withSinks with the sandbox behind every sink. dir is the directory of the sandbox.
+func withSandbox(t *testing.T) (s commandtest.Stack, world *sandbox.Sandbox, dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	world, err := sandbox.Start(context.Background(), sandbox.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = world.Close() })
-	s := withSinks(t, world.URL(), world.URL(), world.URL()+"/events", world.SMTPAddr())
+	return withSinks(t, world.URL(), world.URL(), world.URL()+"/events", world.SMTPAddr()), world, dir
+}
+
+// The sandbox meets all requirements for sinks, so every check passes, and its journals stay empty.
+func TestSinksCheck_Sandbox_PassesAndKeepsNothing(t *testing.T) {
+	t.Parallel()
+	s, _, dir := withSandbox(t)
 	r := s.Pawl(t, "sinks", "check", "--yes", "--json")
 	checks := map[string]string{}
 	for _, f := range commandtest.Decode[[]sinkcheck.Finding](t, r) {
@@ -322,13 +328,7 @@ func TestSinksCheck_Faults_Told(t *testing.T) {
 // The sandbox executes the requests of --write, and the state afterwards is the described state.
 func TestSinksCheck_Write_Sandbox_EachOnce(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	world, err := sandbox.Start(context.Background(), sandbox.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = world.Close() })
-	s := withSinks(t, world.URL(), world.URL(), world.URL()+"/events", world.SMTPAddr())
+	s, world, dir := withSandbox(t)
 	r := s.Pawl(t, "sinks", "check", "finance", "workspaces", "--write", "--yes", "--json")
 	checks := map[string]bool{}
 	for _, f := range commandtest.Decode[[]sinkcheck.Finding](t, r) {

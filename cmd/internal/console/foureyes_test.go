@@ -25,6 +25,19 @@ func (away) SignalWithStartWorkflow(context.Context, string, string, any, client
 	return nil, nil
 }
 
+// insertPaid stores a live invoice.paid of 400.00.
+func insertPaid(t *testing.T, receipts *receipt.Store, id string) {
+	t.Helper()
+	e, err := forge.New(forge.Params{Provider: stripe.Provider, EventID: id, Type: "invoice.paid", Live: true, Amount: 40000, At: time.Now()}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
+		Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A decision about many events with much money is listed on the first page, with a link for the second person.
 func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	t.Parallel()
@@ -33,14 +46,7 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	t.Cleanup(receipts.Close)
 	s.operator.FourEyes, s.operator.Outlook = true, process.Outlook(s.cfg, s.db, receipts)
 	for i := range 3 {
-		e, err := forge.New(forge.Params{Provider: stripe.Provider, EventID: fmt.Sprint("evt_", i), Type: "invoice.paid", Live: true, Amount: 40000, At: time.Now()}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
-			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body}}}); err != nil {
-			t.Fatal(err)
-		}
+		insertPaid(t, receipts, fmt.Sprint("evt_", i))
 	}
 	s.exec(`update receipts set status = 'needs_review', reason = 'id_collision: x'`)
 	ada, bob := s.as("ada", role.Finance), s.as("bob", role.Finance)

@@ -10,10 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
-	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/schema/receipt"
 )
 
@@ -26,14 +24,7 @@ func TestDecideMany_TimesOfTheList_AreKept(t *testing.T) {
 	s.operator.Outlook = process.Outlook(s.cfg, s.db, receipts)
 	var inserted []time.Time // the list is ordered by the time of the insertion
 	for i := range 3 {
-		e, err := forge.New(forge.Params{Provider: stripe.Provider, EventID: fmt.Sprint("evt_", i), Type: "invoice.paid", Live: true, At: time.Now()}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := receipts.Insert(t.Context(), receipt.Delivery{Source: "stripe", Provider: "stripe", ReceivedAt: time.Now(), Header: http.Header{},
-			Events: []receipt.New{{Mode: "live", EventID: e.ID, Identity: receipt.ByID, Type: e.Type, Status: receipt.Received, Body: e.Body}}}); err != nil {
-			t.Fatal(err)
-		}
+		insertPaid(t, receipts, fmt.Sprint("evt_", i))
 		<-time.After(20 * time.Millisecond)
 		inserted = append(inserted, time.Now())
 		<-time.After(20 * time.Millisecond)
