@@ -103,7 +103,7 @@ Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a
 			if err != nil {
 				return err
 			}
-			payload, err := readFile(a, file)
+			payload, err := a.ReadFile(file)
 			if err != nil {
 				return command.Usagef("%s: %w", file, err)
 			}

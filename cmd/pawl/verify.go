@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -29,7 +26,7 @@ The exit code is 0 for a valid request, 1 for a refused request, 2 for a file th
 			if file == "" {
 				return command.Usagef("--request FILE is missing")
 			}
-			content, err := readFile(a, file)
+			content, err := a.ReadFile(file)
 			if err != nil {
 				return command.Usagef("%s: %w", file, err)
 			}
@@ -73,16 +70,4 @@ func asSource(a *command.App, c *capture.Request, name string) error {
 	settings := cfg.Settings(name)
 	c.Source = &settings
 	return nil
-}
-
-// readFile reads a file, or standard input for "-".
-func readFile(a *command.App, file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(a.In)
-	}
-	content, err := os.ReadFile(file)
-	if pe, ok := errors.AsType[*os.PathError](err); ok {
-		err = pe.Err
-	}
-	return content, err
 }

@@ -2,9 +2,11 @@ package command
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +72,18 @@ func (a *App) Ask(question string) string {
 	line, _ := bufio.NewReader(a.In).ReadString('\n') // no input counts as no answer
 	fmt.Fprintln(a.Err)
 	return strings.TrimSpace(line)
+}
+
+// ReadFile reads a file, or standard input for "-". Its error does not contain the name.
+func (a *App) ReadFile(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(a.In)
+	}
+	content, err := os.ReadFile(file)
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		err = pe.Err
+	}
+	return content, err
 }
 
 // Progress returns a function that prints the progress of a long command on standard error. It prints nothing at first,

@@ -48,6 +48,19 @@ func (r *Ref) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// ReadRef resolves a reference from outside of a configuration file. A path is relative to the working directory. An
+// empty text is no secret.
+func ReadRef(text string, env func(string) (string, bool)) (r Ref, err error) {
+	if text == "" {
+		return r, nil
+	}
+	if err := r.UnmarshalText([]byte(text)); err != nil {
+		return r, errors.New("write env:NAME or file:PATH, not the secret")
+	}
+	_, err = r.resolve(".", env)
+	return r, err
+}
+
 // resolve reads the referenced value. Files are relative to dir. The warning names a file that others can read.
 func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning string, err error) {
 	kind, name, _ := strings.Cut(r.from, ":")

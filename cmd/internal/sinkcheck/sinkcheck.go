@@ -8,8 +8,6 @@ package sinkcheck
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +23,7 @@ import (
 	"github.com/pawlhq/pawl/activities/smtp"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/process"
+	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/notice"
 )
 
@@ -63,8 +62,9 @@ type Plan struct {
 	// Stays describes the data that remains in a sink that ignores the header. It is "" if nothing remains.
 	Stays string
 	run   func(context.Context) []Finding
-	// write runs the check with requests that the sink executes. It is nil if pawl has no such requests.
-	write func(context.Context) []Finding
+	// api is nil if the sink is a mail server, a destination, or a recipient of notifications. It has no request if
+	// only flows use the sink.
+	api *keyed
 }
 
 // Run runs the check.
@@ -76,20 +76,9 @@ func Plans(c *config.Config) (plans []Plan) {
 	for _, s := range c.Served() {
 		switch t := s.Target; {
 		case t.HTTP != nil:
-			of, known := samples[t.Name]
-			if !known {
-				plans = append(plans, Plan{Sink: s.Name, run: flowSink(s.Name)})
-				continue
-			}
-			k := keyed{
+			plans = append(plans, planOf(t.Name, s.Mode, now, keyed{
 				name: s.Name, key: t.Key, endpoint: t.HTTP.Modes()[s.Mode].Endpoint, timeout: t.Timeout, client: client,
-				request: of.request(s.Mode, now, 0), other: of.request(s.Mode, now, 1), effects: of.effects,
-			}
-			if of.versions {
-				older := of.request(s.Mode, now.Add(-time.Hour), 2)
-				k.older = &older
-			}
-			plans = append(plans, Plan{Sink: s.Name, Stays: of.stays, run: k.check, write: k.write})
+			}))
 		case t.Email != nil:
 			plans = append(plans,
 				Plan{Sink: s.Name, run: mailCheck(s.Name, t.Email.Modes()[s.Mode].MailServer, t.Timeout)})
@@ -103,14 +92,34 @@ func Plans(c *config.Config) (plans []Plan) {
 	return plans
 }
 
+// At returns the check of an API that is not configured. name is the name of the sink that it will be.
+func At(name string, endpoint config.Endpoint, timeout time.Duration) Plan {
+	return planOf(name, string(webhook.Test), time.Now(), keyed{
+		name: name, key: "sinks." + name, endpoint: endpoint, timeout: timeout, client: httpcall.NewClient(),
+	})
+}
+
+// planOf returns the check of an API, with pawl's requests for the name.
+func planOf(name, mode string, now time.Time, k keyed) Plan {
+	of, known := samples[name]
+	if !known {
+		return Plan{Sink: k.name, run: flowSink(k.name), api: &k}
+	}
+	k.request, k.other, k.effects = of.request(mode, now, 0), of.request(mode, now, 1), of.effects
+	if of.versions {
+		older := of.request(mode, now.Add(-time.Hour), 2)
+		k.older = &older
+	}
+	return Plan{Sink: k.name, Stays: of.stays, run: k.check, api: &k}
+}
+
 // flowSink returns the check of a sink that only flows use. Their requests are defined in the configuration, and each
 // of them has an effect, so it sends nothing.
 func flowSink(name string) func(context.Context) []Finding {
 	return func(context.Context) []Finding {
 		return []Finding{{Sink: name, Check: "all", Result: Note,
 			Found: "pawl sends nothing: only flows use this sink, and pawl has no request for it without an effect",
-			Do: "print a request with `pawl flows test`, send it twice with the same Idempotency-Key, and check that " +
-				"the second one has no effect"}}
+			Do:    "print a request with `pawl flows test`, and give it to this command with --write, --path and --body"}}
 	}
 }
 
@@ -147,118 +156,6 @@ var samples = map[string]sample{
 				OccurredAt: now.UTC().Truncate(time.Second),
 			}.Request()
 		}},
-}
-
-// keyed checks an API with idempotency keys.
-type keyed struct {
-	name, key string // the name of the sink, and its key in the configuration
-	endpoint  config.Endpoint
-	timeout   time.Duration
-	client    *http.Client
-	// request is sent first. other is then sent with the same key, and must be rejected.
-	request, other activities.Request
-	// writes is set if the API executes the requests. older is then a request with an older version, or nil, and
-	// effects describes the state of the API afterwards.
-	writes  bool
-	older   *activities.Request
-	effects string
-}
-
-// answer is the response to a request.
-type answer struct {
-	status int
-	body   []byte
-}
-
-func (k keyed) check(ctx context.Context) (found []Finding) {
-	find := func(check, result, what, do string) {
-		found = append(found, Finding{Sink: k.name, Check: check, Result: result, Found: what, Do: do})
-	}
-	key := Account + ":" + rand.Text()
-	token := k.endpoint.Token.Value()
-	first, err := k.send(ctx, key, token, k.request)
-	if err != nil {
-		find("reach", Fails, err.Error(), "check "+k.key+".url, the network between, and the certificate")
-		return found
-	}
-	find("reach", OK, "answers", "")
-	switch {
-	case first.status == http.StatusUnauthorized || first.status == http.StatusForbidden:
-		find("token", Fails, fmt.Sprintf("answered %d: it does not accept pawl's credentials", first.status),
-			"check "+k.key+".token: effects would wait until it is right")
-		return found
-	case first.status/100 != 2:
-		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status,
-			k.request.Method, k.request.Path),
-			"check the path behind "+k.key+".url, and the accepted requests, against docs/sinks.openapi.yaml")
-		return found
-	case token == "":
-		find("token", Note, "no token is configured, and the sink accepts pawl", "give the sink one with "+k.key+
-			".token, unless the network lets only pawl reach it")
-	default:
-		find("token", OK, fmt.Sprintf("answered %d", first.status), "")
-	}
-	again, err := k.send(ctx, key, token, k.request)
-	switch repeat := "answer a repeated key with the remembered answer, and execute the request once: pawl repeats unanswered requests"; {
-	case err != nil:
-		find("repeat", Fails, err.Error(), "run the check again")
-		return found
-	case again.status/100 != 2:
-		find("repeat", Fails, fmt.Sprintf("answered %d, and then %d to the same key", first.status, again.status),
-			repeat)
-	case !bytes.Equal(again.body, first.body) || again.status != first.status:
-		find("repeat", Fails, "another answer to the same key: the sink may have executed the request twice", repeat)
-	default:
-		find("repeat", OK, "the same answer to the same key", "")
-	}
-	other, err := k.send(ctx, key, token, k.other)
-	switch conflict := "answer 409 to a repeated key with another body: it is never the same effect"; {
-	case err != nil:
-		find("conflict", Fails, err.Error(), "run the check again")
-		return found
-	case other.status == http.StatusConflict:
-		find("conflict", OK, "answered 409 to another body under the key", "")
-	default:
-		find("conflict", Fails, fmt.Sprintf("answered %d to another body under the key", other.status), conflict)
-	}
-	if token != "" {
-		found = append(found, k.strangers(ctx, key))
-	}
-	return found
-}
-
-// strangers sends the same request with a wrong token. A sink that accepts the token does nothing new, because it
-// already knows the key.
-func (k keyed) strangers(ctx context.Context, key string) Finding {
-	f := Finding{Sink: k.name, Check: "strangers", Result: Note}
-	stranger, err := k.send(ctx, key, "no-"+rand.Text(), k.request)
-	if err != nil {
-		f.Found, f.Do = err.Error(), "run the check again"
-		return f
-	}
-	f.Found = fmt.Sprintf("answered %d to a wrong token", stranger.status)
-	if stranger.status/100 == 2 {
-		f.Do = "have the API check the token, unless something before it does"
-	} else {
-		f.Result = OK
-	}
-	return f
-}
-
-func (k keyed) send(ctx context.Context, key, token string, r activities.Request) (answer, error) {
-	body, err := json.Marshal(r.Body)
-	if err != nil {
-		return answer{}, err
-	}
-	header := map[string]string{"Idempotency-Key": key, "Content-Type": "application/json"}
-	maps.Copy(header, r.Header)
-	if !k.writes {
-		header[Header] = "true"
-	}
-	if token != "" {
-		header["Authorization"] = "Bearer " + token
-	}
-	return send(ctx, k.client, k.timeout, k.request.Method, k.endpoint.URL+k.request.Path, header, body)
 }
 
 // send sends one request. Its error contains only the host of the URL.

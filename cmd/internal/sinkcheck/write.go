@@ -1,13 +1,17 @@
 package sinkcheck
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/pawlhq/pawl/activities"
 )
 
 // atOnce is the number of concurrent requests with one key.
@@ -19,8 +23,33 @@ var inProgress = []int{http.StatusConflict, http.StatusTooEarly, http.StatusTooM
 
 // Writing returns the check with requests that the sink executes. ok is false if pawl has no such requests for it.
 func (p Plan) Writing() (writing Plan, ok bool) {
-	p.run = p.write
-	return p, p.write != nil
+	if p.api == nil || p.api.request.Method == "" {
+		return p, false
+	}
+	p.run = p.api.write
+	return p, true
+}
+
+// Request is a request to a sink that only flows use. Path begins with "/". Body is a JSON object.
+type Request struct {
+	Method, Path string
+	Body         json.RawMessage
+}
+
+// addedField is added to the body of a request to get another body.
+const addedField = "pawl_check"
+
+// Sending returns the check with a request in place of pawl's own. ok is false if the sink has no HTTP API.
+func (p Plan) Sending(r Request) (sending Plan, ok bool) {
+	if p.api == nil {
+		return p, false
+	}
+	k := *p.api
+	k.request = activities.Request{Method: r.Method, Path: r.Path, Body: r.Body}
+	k.other, k.older, k.added = k.request, nil, true
+	k.other.Body = withField(r.Body)
+	k.effects = fmt.Sprintf("the sink must have executed exactly two requests %s %s", r.Method, r.Path)
+	return Plan{Sink: p.Sink, Stays: fmt.Sprintf("two requests %s %s", r.Method, r.Path), run: k.check, api: &k}, true
 }
 
 // write checks an API with requests that it executes: the requests of check, concurrent requests with one key, and a
@@ -39,6 +68,16 @@ func (k keyed) write(ctx context.Context) []Finding {
 	}
 	return append(found, Finding{Sink: k.name, Check: "effects", Result: Note, Found: k.effects,
 		Do: "look at it in the sink: equal answers do not prove that the sink executed a request once"})
+}
+
+// withField returns a JSON object with [addedField] before its other fields.
+func withField(object json.RawMessage) json.RawMessage {
+	fields := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(object), []byte("{")))
+	other := []byte(`{"` + addedField + `":true`)
+	if !bytes.HasPrefix(fields, []byte("}")) {
+		other = append(other, ',')
+	}
+	return append(other, fields...)
 }
 
 // together sends one request several times at once, and once more when all requests have ended.
