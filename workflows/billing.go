@@ -100,9 +100,9 @@ func (w *billingFlow) run() (EventResult, error) {
 		return w.finish(processed, reason{codeWithheld, refused})
 	case s != nil && s.Refused && !s.Ended():
 		return w.finish(processed, reason{codeWithheld, "the order of " + s.ID + " was refused before"})
-	case s != nil && len(s.Asks) > 0:
+	case len(change.Asks()) > 0:
 		return w.finish(processed, reason{codeUnknownPrice, "price " +
-			strings.Join(s.Asks, ", ") + " is not in plans.prices: its grant follows once it is mapped"})
+			strings.Join(change.Asks(), ", ") + " is not in plans.prices: its grant follows once it is mapped"})
 	case change.NotOurs():
 		return w.finish(processed, reason{codeProductIgnored, "its prices are in plans.ignore, so it has no effects"})
 	case w.withholds:

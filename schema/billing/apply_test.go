@@ -266,6 +266,12 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 		return invoice(1, second, "draft", "starter", func(f *fact.Fact) { f.Invoice.Stuck = why })
 	}
 	made, stuck := draft(100, ""), draft(110, "customer_tax_location_invalid")
+	sold := func(second int, status, payment string, changes ...change) fact.Fact {
+		return sale(second, status, payment, append(changes, func(f *fact.Fact) {
+			f.Checkout.Lines, f.Checkout.Price = nil, "price_gold"
+		})...)
+	}
+	guest := func(f *fact.Fact) { f.Checkout.Account = "" }
 	for name, c := range map[string]struct {
 		facts []fact.Fact
 		want  []string
@@ -279,6 +285,14 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 		"a metered one":   {[]fact.Fact{known, withItem("price_x", true)}, []string{}},
 		"moved":           {[]fact.Fact{known, unknown, updated(55, "active", "", of("sub_1", "umbrella", ""))}, []string{"unknown_price umbrella:price_ umbrella open"}},
 		"paid, and alone": {[]fact.Fact{paid(1, 1, "")}, []string{"unknown_price acme:price_ acme open"}},
+
+		"sold once":           {[]fact.Fact{sold(0, "complete", "paid")}, []string{"unknown_price acme:price_gold acme open"}},
+		"sold to a guest":     {[]fact.Fact{sold(0, "complete", "paid", guest)}, []string{"unknown_price cus_1:price_gold cus_1 open"}},
+		"to nobody known":     {[]fact.Fact{sold(0, "complete", "paid", guest, nobody)}, []string{}},
+		"not paid yet":        {[]fact.Fact{sold(0, "complete", "unpaid")}, []string{}},
+		"sold, and refunded":  {[]fact.Fact{sold(0, "complete", "paid"), refund("re_1", 10, "succeeded", 1000)}, []string{}},
+		"sold, known price":   {[]fact.Fact{sale(0, "complete", "paid")}, []string{}},
+		"sold, also a member": {[]fact.Fact{known, sold(10, "complete", "paid")}, []string{"unknown_price acme:price_gold acme open"}},
 
 		"a draft":              {[]fact.Fact{known, made}, []string{}},
 		"stuck":                {[]fact.Fact{known, made, stuck}, []string{"finalization_failed in_1 open"}},

@@ -29,18 +29,16 @@ const (
 	TaskAhead = "clock_ahead"
 )
 
-// askForPrices opens a task for each unmapped price of the account's subscriptions, once per account and price. It
-// cancels the task when no subscription of the account has the price any more.
+// askForPrices opens a task for each unmapped price of the account's subscriptions and paid checkout sessions, once per
+// account and price. It cancels the task when none of them has the price any more.
 func (a *applying) askForPrices(b *pgx.Batch) {
 	var accounts []string
-	for _, s := range fold.Each[*fold.Subscription](a.now) {
-		was := fold.Subscription{}
-		if known := fold.Find[*fold.Subscription](a.before, s.ID); known != nil {
-			was = *known
-		}
-		moved := s.Account != was.Account && len(s.Asks) > 0
-		if moved || a.how == repairing || !slices.Equal(was.Asks, s.Asks) {
-			accounts = append(accounts, s.Account, was.Account)
+	for _, o := range a.now.List() {
+		asks, account := fold.Asks(o)
+		asked, was := fold.Asks(a.before[fold.KeyOf(o)])
+		repaired := a.how == repairing && (o.Kind() == fold.KindSubscription || o.Kind() == fold.KindCheckout)
+		if repaired || account != was && len(asks) > 0 || !slices.Equal(asked, asks) {
+			accounts = append(accounts, account, was)
 		}
 	}
 	for _, account := range fact.Unique(accounts) {
@@ -55,8 +53,9 @@ func (a *applying) askForPrices(b *pgx.Batch) {
 const askForPricesSQL = `
 with asked as materialized (
     select distinct $2 || ':' || price as object, price
-      from subscriptions cross join lateral jsonb_array_elements_text(state -> 'Asks') price
-     where mode = $1 and account = $2 and state ? 'Asks'),
+      from (select state from subscriptions where mode = $1 and account = $2 union all
+            select state from objects where mode = $1 and account = $2 and kind = 'checkout') o
+     cross join lateral jsonb_array_elements_text(state -> 'Asks') price),
 over as (
     update tasks set state = 'cancelled', updated_at = now()
      where mode = $1 and kind = $3 and account = $2 and state = 'open' and object not in (select object from asked)

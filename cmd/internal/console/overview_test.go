@@ -142,7 +142,7 @@ func TestAccount_Obstacle_NotGreen_WithCause(t *testing.T) {
 	ada := s.as("ada", role.Viewer)
 	for id, says := range map[string][]string{
 		"acme":   {`<span class="badge wait" title="limited">Active, with a problem</span>`, "The workspace is not ready: the workspace system (live) has been down since"},
-		"globex": {"No plan has the price price_x of sub_1. Map it in plans.prices, and apply the new rules."},
+		"globex": {"No access: price price_x has no plan. Map the price in plans.prices, and apply the new rules."},
 		"well":   {`<span class="badge good" title="active">Active</span>`},
 	} {
 		page := ada.get("/accounts/live/" + id)

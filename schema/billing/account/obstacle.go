@@ -64,8 +64,8 @@ type stop struct {
 	Effect, State, Error string
 }
 
-// obstaclesSQL reads sinks that are down, withheld effects and parked events. It searches the events of the newest
-// objects only.
+// obstaclesSQL reads unmapped prices of checkout sessions, sinks that are down, withheld effects and parked events. It
+// searches the events of the newest objects only.
 var obstaclesSQL = `
 with objects_of as (
     (select id from subscriptions where mode = $1 and account = $2 limit 100)
@@ -80,6 +80,9 @@ with objects_of as (
       and key = any(array(select open ->> 'key' from jsonb_array_elements(coalesce(r.waits -> 'effects', '[]')) open)) order by claimed_at, key limit 1) e on true
   where r.status in ('needs_review', 'dead', 'retrying') and r.mode = $1 and r.object_id in (select id from objects_of)
   order by r.received_at limit 10)
+union all
+select 'unknown_price', o.id, price, null, (o.state ->> 'Amount')::bigint, o.state ->> 'Currency', '', '', '', ''
+  from objects o cross join jsonb_array_elements_text(o.state -> 'Asks') price where o.mode = $1 and o.account = $2 and o.kind = 'checkout'
 union all
 select 'effects_withheld', '', w.kind, min(w.withheld_at), ` + schema.Total("w.amount") + `, w.currency, '', '', '', ''
   from withheld w where w.mode = $1 and w.account = $2 and w.released_at is null

@@ -34,6 +34,8 @@ type Checkout struct {
 	fact.Sale
 	// For is how long the session grants access, counted from its payment. 0 means that it grants nothing.
 	For time.Duration `json:",omitempty"`
+	// Asks lists the unmapped prices that open a task. It is empty while nothing is paid, and after a full refund.
+	Asks []string `json:",omitempty"`
 	// PaidBy is the first fact that shows the session as paid, or as complete without a payment. PaidAt is the time of
 	// that fact.
 	PaidAt time.Time  `json:",omitzero"`
@@ -81,7 +83,7 @@ func CheckoutOf(id string, facts []fact.Fact, p fact.Policy) *Checkout {
 		}
 	}
 	b := fact.PurchaseOf(lines, "", "", p)
-	c.Sale, c.For = b.Sale, b.Lasts
+	c.Sale, c.For, c.Asks = b.Sale, b.Lasts, b.Asks
 	c.Named = cmp.Or(p.AccountOf(facts), c.Named, fact.LinkedTo(facts))
 	c.Withheld, c.Held = fact.TookBack(facts, c.Prices), fact.OnHold(facts)
 	return c
@@ -135,6 +137,9 @@ func (c *Checkout) Assign(with Related) {
 	c.Held, c.LostBy = fact.OnHold(facts), lostBy(facts)
 	if c.Withheld {
 		c.Owed = with.left(c.Amount-c.Refunded, c.Currency, disputed)
+	}
+	if !c.Sells() || !c.Paid() || c.Withheld || c.Order().paidBack || with.Policy.LeaveUnknown {
+		c.Asks = nil
 	}
 }
 

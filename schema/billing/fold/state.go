@@ -51,6 +51,29 @@ func (c Change) NotOurs() bool {
 	return s != nil && s.NotOurs && (i == nil || i.NotOurs) || s == nil && i != nil && i.NotOurs
 }
 
+// Asks lists the unmapped prices of the order that the facts are about. Each of them has an open task.
+func (c Change) Asks() []string {
+	if c.After.Subscription != nil {
+		return c.After.Subscription.Asks
+	}
+	asks, _ := Asks(c.After.Checkout)
+	return asks
+}
+
+// Asks returns the unmapped prices of a subscription or a checkout session that open a task, and its account. It
+// returns neither for another object, or for nil.
+func Asks(o Object) (prices []string, account string) {
+	switch o := o.(type) {
+	case *Subscription:
+		return o.Asks, o.Account
+	case *Checkout:
+		if o != nil {
+			return o.Asks, o.Account
+		}
+	}
+	return nil, ""
+}
+
 // PaidInVain reports whether a customer paid an invoice of a refused order, and nothing is granted instead.
 func (c Change) PaidInVain() bool {
 	s, i := c.After.Subscription, c.After.Invoice

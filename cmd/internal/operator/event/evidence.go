@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/pending"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -40,6 +41,8 @@ type Evidence struct {
 	// Unbooked is the event's money if its account is unknown: a row of `pawl payments unassigned`. It is nil if the
 	// money is booked.
 	Unbooked *billing.Money `json:"unbooked,omitempty"`
+	// UnmappedPrices lists the prices without a plan in the order that the event is about.
+	UnmappedPrices []account.UnmappedPrice `json:"unmapped_prices,omitempty"`
 }
 
 // Next is the next step that pawl takes without a decision.
@@ -121,6 +124,9 @@ func examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, err
 		e.Choices = append(e.Choices, decide.WithdrawChoice(p))
 	}
 	if err := readUnbooked(ctx, o, e); err != nil {
+		return nil, err
+	}
+	if e.UnmappedPrices, err = account.UnmappedPrices(ctx, o.DB, event.Receipt.Mode, event.Receipt.ID); err != nil {
 		return nil, err
 	}
 	e.Verdict = verdict(e)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/schema/billing"
+	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -15,7 +16,7 @@ func TestVerdict(t *testing.T) {
 	t.Parallel()
 	done, skipped := timeline.Effect{Kind: "apply-facts", State: "done"}, timeline.Effect{Kind: "receipt-email", State: "skipped"}
 	failed, doubtful := timeline.Effect{Kind: "finance-export", State: "failed"}, timeline.Effect{Kind: "receipt-email", State: "uncertain"}
-	amount := int64(4900)
+	amount, gold, opened := int64(4900), int64(29900), time.Date(2026, 11, 28, 10, 57, 0, 0, time.UTC)
 	paid := func(status, reason string) timeline.Receipt {
 		code, _, _ := strings.Cut(reason, ": ")
 		return timeline.Receipt{Status: status, Reason: reason, ReasonCode: code, Amount: &amount, Currency: "usd"}
@@ -34,7 +35,19 @@ func TestVerdict(t *testing.T) {
 		// undelivered lists the published events that no destination has accepted yet.
 		undelivered []timeline.Undelivered
 		unbooked    *billing.Money
+		unmapped    []account.UnmappedPrice
 	}{
+		"No access: price price_gold has no plan. 299.00 USD paid. Task open since 2026-11-28 10:57 UTC. Map the price in plans.prices, and apply the new rules. Receipt is done.": {
+			receipt: paid("processed", "unknown_price: price price_gold is not in plans.prices"), effects: []timeline.Effect{done, mailed},
+			unmapped: []account.UnmappedPrice{{Price: "price_gold", Object: "cs_1", Amount: &gold, Currency: "usd", Since: &opened}},
+		},
+		"Done. Price price_gold has no plan, so it changes nothing. 299.00 USD paid. Map the price in plans.prices, and apply the new rules.": {
+			receipt:  paid("processed", ""),
+			unmapped: []account.UnmappedPrice{{Price: "price_gold", Object: "sub_1", Amount: &gold, Currency: "usd", Active: true}},
+		},
+		"An order or a change was refused, and is not granted: no. No access: price price_x has no plan. Map the price in plans.prices, and apply the new rules.": {
+			receipt: paid("processed", "withheld: no"), unmapped: []account.UnmappedPrice{{Price: "price_x", Object: "sub_1"}},
+		},
 		"Not finished: the finance entry of 49.00 USD is not booked. Finance answered 404 Not Found. Receipt and Workspace are done.": {
 			receipt: paid("dead", "effect_failed: finance-export is failed"), effects: []timeline.Effect{done, workspace, mailed, answered},
 		},
@@ -75,7 +88,7 @@ func TestVerdict(t *testing.T) {
 		"Ignored: the source does not use events of this type.": {receipt: timeline.Receipt{Status: "ignored", Reason: "type_ignored"}},
 	} {
 		c.receipt.WorkflowID = "stripe:evt_1"
-		e := &Evidence{Event: timeline.Event{Receipt: c.receipt, Effects: c.effects, Undelivered: c.undelivered}, Next: c.next, Unbooked: c.unbooked}
+		e := &Evidence{Event: timeline.Event{Receipt: c.receipt, Effects: c.effects, Undelivered: c.undelivered}, Next: c.next, Unbooked: c.unbooked, UnmappedPrices: c.unmapped}
 		if got := verdict(e); got != want {
 			t.Errorf("verdict() = %q, want %q", got, want)
 		}

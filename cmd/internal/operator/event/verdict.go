@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
+	"github.com/pawlhq/pawl/cmd/internal/operator/obstacle"
 	"github.com/pawlhq/pawl/schema/money"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
@@ -18,6 +19,9 @@ import (
 func verdict(e *Evidence) string {
 	facts := sortOut(e)
 	sentences := []string{facts.lead(e)}
+	for _, p := range e.UnmappedPrices {
+		sentences = append(sentences, obstacle.Unmapped(p))
+	}
 	for _, s := range [][]string{facts.causes, facts.rest(e)} {
 		sentences = append(sentences, s...)
 	}
@@ -111,7 +115,10 @@ func (f findings) lead(e *Evidence) string {
 		return withClause("Not finished", firstOf(open, label.Clause(r.Reason), r.LastError))
 	case receipt.Processed:
 		reason := r.Open()
-		if NotGranted(&r) {
+		switch {
+		case len(e.UnmappedPrices) > 0 && r.ReasonCode == receipt.UnknownPrice:
+			return "" // the sentences about the prices explain more
+		case NotGranted(&r):
 			return label.Explain(reason)
 		}
 		return withClause("Done", label.Clause(reason))

@@ -27,8 +27,8 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 	release := "accounts release " + word(a.ID) + " --mode " + a.Mode
 	switch o.Cause {
 	case account.UnknownPrice:
-		return fmt.Sprintf("No plan has the price %s of %s%s. Map it in plans.prices, and apply the new rules.", o.Detail,
-			o.Object, paid(o)), "tasks list --kind unknown_price --mode " + a.Mode
+		return Unmapped(account.UnmappedPrice{Price: o.Detail, Amount: o.Amount, Currency: o.Currency,
+			Active: a.Access.State == "active"}), "tasks list --kind unknown_price --mode " + a.Mode
 	case account.UnpaidInvoice:
 		return fmt.Sprintf("Invoice %s is open with %s. %s", number(a, o.Object), amount(o), attempt(o)), ""
 	case account.PurchaseRefused:
@@ -63,6 +63,21 @@ func explain(a *account.Account, o account.Obstacle, word func(string) string) (
 		return fmt.Sprintf("%s has ended (%s). A new purchase grants access.", o.Object, date(o.At)), ""
 	}
 	return string(o.Cause), ""
+}
+
+// Unmapped explains an unmapped price: its consequence, the paid amount, the task and the next step.
+func Unmapped(p account.UnmappedPrice) string {
+	says := "No access: price " + p.Price + " has no plan."
+	if p.Active {
+		says = "Price " + p.Price + " has no plan, so it changes nothing."
+	}
+	if p.Amount != nil {
+		says += " " + money.Format(*p.Amount, p.Currency) + " paid."
+	}
+	if p.Since != nil {
+		says += " Task open since " + date(p.Since) + "."
+	}
+	return says + " Map the price in plans.prices, and apply the new rules."
 }
 
 // parked explains a parked event, and the command that continues it.

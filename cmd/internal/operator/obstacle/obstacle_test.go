@@ -43,7 +43,15 @@ func TestExplain_CauseAmountAndNextStep(t *testing.T) {
 		"nothing": {rows: []string{accountOf("active"), subscribed("active", ``), invoiceOf("paid", paidInvoice), ready, sinkDown}},
 		"unknown price": {
 			rows: []string{accountOf(""), subscribed("active", `,"Asks":["price_x"]`), invoiceOf("paid", paidInvoice)},
-			want: []string{"unknown_price: No plan has the price price_x of sub_1, 49.00 USD paid. Map it in plans.prices, and apply the new rules."},
+			want: []string{"unknown_price: No access: price price_x has no plan. 49.00 USD paid. Map the price in plans.prices, and apply the new rules."},
+		},
+		"unknown price of an upgrade": {
+			rows: []string{accountOf("active"), subscribed("active", `,"Asks":["price_x"]`), ready},
+			want: []string{"unknown_price: Price price_x has no plan, so it changes nothing. Map the price in plans.prices, and apply the new rules."},
+		},
+		"unknown price of a session": {
+			rows: []string{accountOf(""), `insert into objects (mode, kind, id, account, state) values ('live', 'checkout', 'cs_1', 'acme', '{"Amount":29900,"Currency":"usd","Asks":["price_gold"]}')`},
+			want: []string{"unknown_price: No access: price price_gold has no plan. 299.00 USD paid. Map the price in plans.prices, and apply the new rules."},
 		},
 		"unpaid invoice": {
 			rows: []string{accountOf("suspended"), subscribed("past_due", ``), invoiceOf("open", `,"Due":4900,"Paid":900,"Attempts":2,"NextAttempt":"2030-01-02T03:00:00Z"`)},
