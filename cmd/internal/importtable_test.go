@@ -102,7 +102,7 @@ var table = []rule{
 	},
 	{packages: "cmd/internal/tables", may: []string{"cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/report", "activities/stripe", "ingress/rejected", "workflows/...", "schema/..."}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/resource", may: []string{"cmd/internal/config", "cmd/internal/operator/...", "cmd/internal/output", "cmd/internal/report", "cmd/internal/role", "cmd/internal/tables", "schema/..."}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/condition", "cmd/internal/console/tries", "cmd/internal/operator/...", "cmd/internal/resource", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
+	{packages: "cmd/internal/console/...", may: []string{"cmd/internal/condition", "cmd/internal/console/tries", "cmd/internal/console/users", "cmd/internal/operator/...", "cmd/internal/resource", "cmd/internal/parameter", "cmd/internal/role", "cmd/internal/config", "cmd/internal/output", "cmd/internal/report", "cmd/internal/tables", "ingress/throttle", "schema/..."}, never: []string{pgx, temporal}},
 	{
 		packages: "cmd/internal/api",
 		may:      []string{"cmd/internal/operator/...", "cmd/internal/parameter", "cmd/internal/resource", "cmd/internal/role", "cmd/internal/report", "cmd/internal/config", "schema/..."},

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/api"
 	"github.com/pawlhq/pawl/cmd/internal/command"
 	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/console/users"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
@@ -132,14 +133,14 @@ all sessions of the person end.
 			if err != nil {
 				return err
 			}
-			line, err := console.Line(p, password)
+			line, err := users.Line(p, password)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintln(a.Out, line)
 			return nil
 		}
-		users, err := consoleUsers(a)
+		file, err := consoleUsers(a)
 		if err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ all sessions of the person end.
 		if err != nil {
 			return err
 		}
-		if err := users.Add(p, password); err != nil {
+		if err := file.Add(p, password); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Out, "%s can sign in as %s\n", p.Name, strings.Join(roles, " and "))
@@ -161,11 +162,11 @@ func consoleRemoveUser(a *command.App) *cobra.Command {
 		Use: "removeuser NAME", Short: "Remove a person from console.users", Args: command.OneID,
 		Long: "Remove a person from console.users. The next request of a session of this person is rejected.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			users, err := consoleUsers(a)
+			file, err := consoleUsers(a)
 			if err != nil {
 				return err
 			}
-			removed, err := users.Remove(args[0])
+			removed, err := file.Remove(args[0])
 			if err == nil && !removed {
 				err = fmt.Errorf("console.users has no person %q", args[0])
 			}
@@ -178,7 +179,7 @@ func consoleRemoveUser(a *command.App) *cobra.Command {
 	}
 }
 
-func consoleUsers(a *command.App) (*console.Users, error) {
+func consoleUsers(a *command.App) (*users.File, error) {
 	cfg, err := a.LoadToAsk()
 	if err != nil {
 		return nil, err
@@ -186,13 +187,13 @@ func consoleUsers(a *command.App) (*console.Users, error) {
 	if cfg.Console.Users == "" {
 		return nil, fmt.Errorf("no file of users is configured: set console.users in %s", a.ConfigFile)
 	}
-	return console.NewUsers(cfg.Console.Users), nil
+	return users.New(cfg.Console.Users), nil
 }
 
 // password prompts for a password without echo. If standard input is not a terminal, it returns the first line.
 func password(a *command.App) (string, error) {
 	if f, is := a.In.(*os.File); is && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(a.Err, "Password, at least %d characters: ", console.LeastPassword)
+		fmt.Fprintf(a.Err, "Password, at least %d characters: ", users.LeastPassword)
 		typed, err := term.ReadPassword(int(f.Fd()))
 		fmt.Fprintln(a.Err)
 		return string(typed), err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console/tries"
+	"github.com/pawlhq/pawl/cmd/internal/console/users"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
@@ -68,7 +69,7 @@ func New(o Options) (*Server, error) {
 	c := o.Config.Console
 	s := &Server{Options: o, pages: pages, hosts: hostsOf(o.Config), filing: make(chan struct{}, filesAtOnce),
 		connections: throttle.NewConnections(mostConnections, o.Log.With("listener", "console"))}
-	s.door = &door{cfg: o.Config, db: o.Operator.DB, log: o.Log, token: o.Token, users: NewUsers(c.Users),
+	s.door = &door{cfg: o.Config, db: o.Operator.DB, log: o.Log, token: o.Token, users: users.New(c.Users),
 		tries: tries.New(), trusted: prefixes(slices.Concat(c.TrustedProxies, c.Proxy.From)),
 		secure: strings.HasPrefix(c.URL, "https:"), now: time.Now, render: s.render}
 	if c.OIDC.Issuer != "" {

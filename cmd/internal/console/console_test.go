@@ -25,6 +25,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/console/users"
 	"github.com/pawlhq/pawl/cmd/internal/operator"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/operatortest"
@@ -44,7 +45,7 @@ type stand struct {
 	role *pgxpool.Pool
 	cfg  *config.Config
 	url  string
-	auth *console.Users
+	auth *users.File
 	// operator may be changed before the first request.
 	operator *decide.Operator
 }
@@ -60,7 +61,7 @@ func newStand(t *testing.T, change func(*config.Config)) *stand {
 	if change != nil {
 		change(s.cfg)
 	}
-	s.auth = console.NewUsers(s.cfg.Console.Users)
+	s.auth = users.New(s.cfg.Console.Users)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	s.role = schematest.As(t, s.db, schematest.Console)
 	worker := schematest.As(t, s.db, schematest.Worker)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/console/tries"
+	"github.com/pawlhq/pawl/cmd/internal/console/users"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/signin"
 	"github.com/pawlhq/pawl/cmd/internal/role"
@@ -24,7 +25,7 @@ type door struct {
 	db    schema.DB
 	log   *slog.Logger
 	token func(ctx context.Context, token, address string) (*decide.Person, error)
-	users *Users
+	users *users.File
 	oidc  *provider
 	tries *tries.Tries
 	// trusted are the networks of proxies; hidden warns of another proxy.

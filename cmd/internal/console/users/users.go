@@ -1,4 +1,5 @@
-package console
+// Package users reads and writes the file of the people who sign in to the console with a password.
+package users
 
 import (
 	"bytes"
@@ -23,17 +24,17 @@ import (
 // LeastPassword is the minimum length of a password in characters.
 const LeastPassword = 12
 
-// Users is a file of people with passwords. Each line is NAME:ROLE,ROLE:HASH with an argon2id hash. A changed file is
+// File is a file of people with passwords. Each line is NAME:ROLE,ROLE:HASH with an argon2id hash. A changed file is
 // read again, so that a removed person has no access from the next request on.
-type Users struct {
+type File struct {
 	path string
 
 	mu     sync.Mutex
 	read   time.Time // the modification time of the file at the last read
 	size   int64
 	people map[string]User
-	// nobody is a hash that is compared if the name is unknown, so that known and unknown names take the same time.
-	nobody string
+	// decoy is a hash that is compared if the name is unknown, so that known and unknown names take the same time.
+	decoy string
 }
 
 // User is a person of the file.
@@ -49,26 +50,26 @@ func (u *User) Credential() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// NewUsers returns the users of a file. The file may be missing. An empty path means no users.
-func NewUsers(path string) *Users { return &Users{path: path} }
+// New returns the file with a path. The file may be missing. An empty path means no users.
+func New(path string) *File { return &File{path: path} }
 
 // load reads the file if it has changed.
-func (u *Users) load() error {
-	if u.path == "" {
+func (f *File) load() error {
+	if f.path == "" {
 		return nil
 	}
-	info, err := os.Stat(u.path)
+	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		u.people, u.read, u.size = nil, time.Time{}, 0
+		f.people, f.read, f.size = nil, time.Time{}, 0
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read console.users: %w", err)
 	}
-	if info.ModTime().Equal(u.read) && info.Size() == u.size {
+	if info.ModTime().Equal(f.read) && info.Size() == f.size {
 		return nil
 	}
-	content, err := os.ReadFile(u.path)
+	content, err := os.ReadFile(f.path)
 	if err != nil {
 		return fmt.Errorf("read console.users: %w", err)
 	}
@@ -82,11 +83,11 @@ func (u *Users) load() error {
 		}
 		one, err := parseUser(text)
 		if err != nil {
-			return fmt.Errorf("%s, line %d: %w", u.path, n, err)
+			return fmt.Errorf("%s, line %d: %w", f.path, n, err)
 		}
 		people[one.Name] = one
 	}
-	u.people, u.read, u.size = people, info.ModTime(), info.Size()
+	f.people, f.read, f.size = people, info.ModTime(), info.Size()
 	return nil
 }
 
@@ -115,23 +116,23 @@ func parseUser(line string) (one User, err error) {
 
 // Check returns the user with a name and password. It returns nil if the name or the password is wrong. Both cases take
 // the time of computing a hash.
-func (u *Users) Check(name, password string) (*User, error) {
-	u.mu.Lock()
-	if err := u.load(); err != nil {
-		u.mu.Unlock()
+func (f *File) Check(name, password string) (*User, error) {
+	f.mu.Lock()
+	if err := f.load(); err != nil {
+		f.mu.Unlock()
 		return nil, err
 	}
-	found, known := u.people[name]
-	if u.nobody == "" {
-		hash, err := argon2id.CreateHash("nobody", argon2id.DefaultParams)
+	found, known := f.people[name]
+	if f.decoy == "" {
+		hash, err := argon2id.CreateHash("decoy", argon2id.DefaultParams)
 		if err != nil {
-			u.mu.Unlock()
+			f.mu.Unlock()
 			return nil, fmt.Errorf("hash: %w", err)
 		}
-		u.nobody = hash
+		f.decoy = hash
 	}
-	hash := u.nobody
-	u.mu.Unlock()
+	hash := f.decoy
+	f.mu.Unlock()
 	if known {
 		hash = found.hash
 	}
@@ -146,13 +147,13 @@ func (u *Users) Check(name, password string) (*User, error) {
 }
 
 // Named returns the user with the name, or nil if the file does not contain it.
-func (u *Users) Named(name string) (*User, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if err := u.load(); err != nil {
+func (f *File) Named(name string) (*User, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.load(); err != nil {
 		return nil, err
 	}
-	if found, known := u.people[name]; known {
+	if found, known := f.people[name]; known {
 		return &found, nil
 	}
 	return nil, nil
@@ -181,25 +182,25 @@ func Line(p decide.Person, password string) (string, error) {
 }
 
 // Add writes a person to the file, or replaces the person with the same name. It writes a new file with mode 0600.
-func (u *Users) Add(p decide.Person, password string) error {
+func (f *File) Add(p decide.Person, password string) error {
 	line, err := Line(p, password)
 	if err != nil {
 		return err
 	}
-	return u.replace(p.Name, line)
+	return f.replace(p.Name, line)
 }
 
 // Remove removes a person from the file. It returns false if the file does not contain the name.
-func (u *Users) Remove(name string) (bool, error) {
-	if found, err := u.Named(name); found == nil || err != nil {
+func (f *File) Remove(name string) (bool, error) {
+	if found, err := f.Named(name); found == nil || err != nil {
 		return false, err
 	}
-	return true, u.replace(name, "")
+	return true, f.replace(name, "")
 }
 
 // replace replaces or adds the line of a name. An empty line removes it. All other lines stay.
-func (u *Users) replace(name, line string) error {
-	content, err := os.ReadFile(u.path)
+func (f *File) replace(name, line string) error {
+	content, err := os.ReadFile(f.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read console.users: %w", err)
 	}
@@ -209,14 +210,14 @@ func (u *Users) replace(name, line string) error {
 	if line != "" {
 		lines = append(lines, line)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(u.path), ".users-*") // CreateTemp sets mode 0600
+	temporary, err := os.CreateTemp(filepath.Dir(f.path), ".users-*") // CreateTemp sets mode 0600
 	if err != nil {
 		return fmt.Errorf("write console.users: %w", err)
 	}
 	defer func() { _ = os.Remove(temporary.Name()) }() // no error after the rename
 	_, err = temporary.WriteString(strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n")
 	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err == nil {
-		err = os.Rename(temporary.Name(), u.path)
+		err = os.Rename(temporary.Name(), f.path)
 	}
 	if err != nil {
 		return fmt.Errorf("write console.users: %w", err)

@@ -1,4 +1,4 @@
-package console_test
+package users_test
 
 import (
 	"os"
@@ -6,25 +6,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/console/users"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/role"
 )
 
-func TestUsers_File_AddReplaceRemove(t *testing.T) {
+const password = "correct horse battery"
+
+func TestFile_AddReplaceRemove(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "users")
 	if err := os.WriteFile(path, []byte("# the people of this machine\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	u := console.NewUsers(path)
+	f := users.New(path)
 	ada := decide.Person{Name: "ada@acme.example", Roles: []role.Role{role.Operator, role.Reveal}}
 	for _, p := range []string{password, password + " 2"} {
-		if err := u.Add(ada, p); err != nil {
+		if err := f.Add(ada, p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := u.Add(decide.Person{Name: "bob", Roles: []role.Role{role.Viewer}}, password); err != nil {
+	if err := f.Add(decide.Person{Name: "bob", Roles: []role.Role{role.Viewer}}, password); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(path)
@@ -35,25 +37,25 @@ func TestUsers_File_AddReplaceRemove(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	for password, want := range map[string]bool{password: false, password + " 2": true, "": false} {
-		p, err := u.Check("ada@acme.example", password)
+		p, err := f.Check("ada@acme.example", password)
 		if err != nil || (p != nil) != want || want && len(p.Roles) != 2 {
 			t.Errorf("%q: %+v, %v", password, p, err)
 		}
 	}
-	if removed, err := u.Remove("ada@acme.example"); !removed || err != nil {
+	if removed, err := f.Remove("ada@acme.example"); !removed || err != nil {
 		t.Error(removed, err)
 	}
-	if removed, err := u.Remove("ada@acme.example"); removed || err != nil {
+	if removed, err := f.Remove("ada@acme.example"); removed || err != nil {
 		t.Error("removed twice", err)
 	}
-	if p, err := u.Named("bob"); p == nil || err != nil {
+	if p, err := f.Named("bob"); p == nil || err != nil {
 		t.Errorf("the other one: %+v, %v", p, err)
 	}
 }
 
-func TestUsers_Refused(t *testing.T) {
+func TestFile_Refused(t *testing.T) {
 	t.Parallel()
-	u := console.NewUsers(filepath.Join(t.TempDir(), "users"))
+	f := users.New(filepath.Join(t.TempDir(), "users"))
 	for name, c := range map[string]struct{ name, password, want string }{
 		"a short password":        {"ada", "short", "less than 12 characters"},
 		"a name of a command":     {"uid:0(root)", password, "not allowed as the name of a person"},
@@ -63,7 +65,7 @@ func TestUsers_Refused(t *testing.T) {
 		"a name that is nothing":  {" ", password, "1 to"},
 		"a name that is a remark": {"#ada", password, "must not have"},
 	} {
-		err := u.Add(decide.Person{Name: c.name, Roles: []role.Role{role.Viewer}}, c.password)
+		err := f.Add(decide.Person{Name: c.name, Roles: []role.Role{role.Viewer}}, c.password)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -75,7 +77,7 @@ func TestUsers_Refused(t *testing.T) {
 		if err := os.WriteFile(path, []byte("\n"+content+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := console.NewUsers(path).Named("ada"); err == nil || !strings.Contains(err.Error(), "line 2") {
+		if _, err := users.New(path).Named("ada"); err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v, want the line", name, err)
 		}
 	}
