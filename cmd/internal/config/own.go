@@ -29,6 +29,21 @@ type Outline struct {
 		Quiet     map[string]string
 		Financial []string
 	}
+	Console struct{ Users, OIDC, Proxy any }
+}
+
+// SignIn returns the settings by which people sign in to the console of the file, such as "console.users". `pawl dev`
+// does not use them.
+func (o Outline) SignIn() (names []string) {
+	for _, of := range []struct {
+		name  string
+		value any
+	}{{"users", o.Console.Users}, {"oidc", o.Console.OIDC}, {"proxy", o.Console.Proxy}} {
+		if of.value != nil {
+			names = append(names, "console."+of.name)
+		}
+	}
+	return names
 }
 
 // OutlineSource contains the settings of a source that are no secrets.

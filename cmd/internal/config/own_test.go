@@ -84,12 +84,14 @@ flows: {ship: {on: {source: shop}, steps: {}}}
 notify:
   quiet: {from: "22:00", to: "06:00"}
   sinks: {on-call: {kind: slack, url: env:SLACK, only: pages}}
+console: {users: people, oidc: {issuer: "https://login.test"}}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.Sources["payments"].Provider != "stripe" || o.Sources["payments"].Mode != "test" || len(o.Sinks) != 0 ||
-		o.Notify.Sinks["on-call"].Only != "pages" || o.Notify.Quiet["from"] != "22:00" {
+		o.Notify.Sinks["on-call"].Only != "pages" || o.Notify.Quiet["from"] != "22:00" ||
+		strings.Join(o.SignIn(), " ") != "console.users console.oidc" {
 		t.Errorf("%+v", o)
 	}
 	o, err = config.ReadOutline([]byte("sinks:\n  stock: {live: {url: https://stock.test}, refusals: [409, {status: 403, code: sold_out}]}\n"))

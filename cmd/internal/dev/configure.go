@@ -72,6 +72,9 @@ func (s *Stack) Configure(check func(file string) error) error {
 	}
 	if s.Own != "" {
 		fmt.Fprintf(s.Progress, "config    %s: %s\n", s.Own, config.DescribeUse(own.text, s.Real))
+		if unused := own.SignIn(); len(unused) > 0 {
+			fmt.Fprintf(s.Progress, "console   not used: %s. The console of pawl dev has no sign-in: everyone is dev, with the role admin. To test the sign-in, run pawl console --config %s\n", strings.Join(unused, ", "), s.Own)
+		}
 	}
 	return nil
 }

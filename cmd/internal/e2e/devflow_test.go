@@ -26,6 +26,7 @@ sinks:
   stock: {live: {url: "https://stock.example.com", token: env:STOCK_TOKEN}, refusals: [402]}
 notify:
   sinks: {team: {kind: slack, url: env:SLACK_URL}}
+console: {users: people}
 flows:
   reserve:
     on: {source: shop}
@@ -93,7 +94,8 @@ flows:
 		})
 	}
 	said("sources, sinks, notify (replaced by the sandbox)", 1)
-	said("database (not used)", 1)
+	said("database, console (not used)", 1)
+	said("not used: console.users. The console of pawl dev has no sign-in: everyone is dev, with the role admin.", 1)
 	reserved("evt_before", "stock/reservations")
 
 	write("reservations") // a path begins with a slash
