@@ -41,7 +41,7 @@ console.proxy, or with a password of console.users. docs/console.md lists the ri
 				func(ctx context.Context, n *process.Node) error { return runConsole(ctx, a, n) })
 		},
 	}
-	cmd.AddCommand(consoleAddUser(a), consoleRemoveUser(a))
+	cmd.AddCommand(consoleAddUser(a), consoleSetRole(a), consoleRemoveUser(a))
 	return cmd
 }
 
@@ -110,24 +110,19 @@ func consoleAddUser(a *command.App) *cobra.Command {
 		Args: command.OneID,
 		Long: `Add a person who signs in to the console with a password. The command prompts for the password, or reads it from standard
 input. The file console.users stores its argon2id hash. If the person exists, the password and the roles are replaced and
-all sessions of the person end.
+all sessions of the person end; pawl console setrole changes only the roles. A running console records the change in the
+audit trail.
 
 --print writes the line to standard output instead, for example for a container secret.`,
 	}
 	cmd.Flags().BoolVar(&prints, "print", false, "print the line and change no file")
-	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `role`: "+role.Names()+"; may be repeated")
+	rolesFlag(cmd, &roles)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		p := decide.Person{Name: args[0]}
-		for _, name := range roles {
-			named, err := role.Parse(name)
-			if err != nil {
-				return command.Usagef("--role: %v", err)
-			}
-			p.Roles = append(p.Roles, named)
+		named, err := parseRoles(cmd, roles)
+		if err != nil {
+			return err
 		}
-		if len(p.Roles) == 0 {
-			return command.Usagef("console adduser needs --role: %s", role.Names())
-		}
+		p := decide.Person{Name: args[0], Roles: named}
 		if prints {
 			password, err := password(a)
 			if err != nil {
@@ -157,10 +152,60 @@ all sessions of the person end.
 	return cmd
 }
 
+func rolesFlag(cmd *cobra.Command, roles *[]string) {
+	cmd.Flags().StringSliceVar(roles, "role", nil, "a `role`: "+role.Names()+"; may be repeated")
+}
+
+// parseRoles returns the roles of the flag --role. It returns an error if no role is given.
+func parseRoles(cmd *cobra.Command, names []string) (roles []role.Role, err error) {
+	for _, name := range names {
+		named, err := role.Parse(name)
+		if err != nil {
+			return nil, command.Usagef("--role: %v", err)
+		}
+		roles = append(roles, named)
+	}
+	if len(roles) == 0 {
+		return nil, command.Usagef("console %s needs --role: %s", cmd.Name(), role.Names())
+	}
+	return roles, nil
+}
+
+func consoleSetRole(a *command.App) *cobra.Command {
+	var roles []string
+	cmd := &cobra.Command{
+		Use: "setrole NAME --role ROLE", Short: "Change the roles of a person of console.users", Args: command.OneID,
+		Long: `Replace the roles of a person of console.users. The person keeps the password and stays signed in. The new roles apply to
+the next request. A running console records the change in the audit trail.`,
+	}
+	rolesFlag(cmd, &roles)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		named, err := parseRoles(cmd, roles)
+		if err != nil {
+			return err
+		}
+		file, err := consoleUsers(a)
+		if err != nil {
+			return err
+		}
+		known, err := file.SetRoles(args[0], named)
+		if err == nil && !known {
+			err = fmt.Errorf("console.users has no person %q: add the person with pawl console adduser", args[0])
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, "%s has the role %s\n", args[0], strings.Join(roles, " and "))
+		return nil
+	}
+	return cmd
+}
+
 func consoleRemoveUser(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "removeuser NAME", Short: "Remove a person from console.users", Args: command.OneID,
-		Long: "Remove a person from console.users. The next request of a session of this person is rejected.",
+		Long: `Remove a person from console.users. The next request of a session of this person is rejected. A running console records
+the removal in the audit trail.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := consoleUsers(a)
 			if err != nil {

@@ -369,5 +369,5 @@ func TestAppend_OneStatement(t *testing.T) {
 }
 
 func TestStatements(t *testing.T) {
-	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"append", "head", "list"}})
+	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{Walks: []string{"append", "head", "list"}, Open: []string{"people"}})
 }

@@ -1093,6 +1093,9 @@ create index operator_actions_receipt on operator_actions ((before ->> 'receipt'
 create index operator_actions_admitted on operator_actions ((before ->> 'source')) where action = 'admit';
 -- For the person who booked a correction of a finance entry.
 create index operator_actions_corrected on operator_actions (target, at) where action = 'correct';
+-- For the list of people.
+create index operator_actions_people on operator_actions (target, id desc)
+ where action in ('add-person', 'change-person', 'remove-person');
 
 -- Requests of consoles that workers execute: decisions, previews and views of payloads. The database role of a
 -- console can insert requests and read answers. Rows are deleted within two minutes, because an answer may contain a
@@ -1100,7 +1103,8 @@ create index operator_actions_corrected on operator_actions (target, at) where a
 create table console_requests (
     id       uuid        primary key,
     at       timestamptz not null default now(),
-    kind     text        not null check (kind in ('decide', 'preview', 'preview_job', 'examine', 'show_body')),
+    kind     text        not null check (kind in ('decide', 'preview', 'preview_job', 'examine', 'show_body',
+                                              'record_people')),
     -- input is 'null' once the request is answered.
     input    json        not null,
     -- taken_at is when a worker began to execute the request.

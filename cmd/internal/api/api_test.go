@@ -31,6 +31,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/account"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/operatortest"
+	"github.com/pawlhq/pawl/cmd/internal/operator/people"
 	"github.com/pawlhq/pawl/cmd/internal/operator/token"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
@@ -243,6 +244,10 @@ func TestRead_EveryRoute(t *testing.T) {
 	s := setup(t)
 	s.exec(world...)
 	want[any](t, s.ask(http.MethodPost, "/sources/{id}/pause", "stripe", "", "operator", `{"reason":"the night is long"}`), http.StatusOK)
+	eve := decide.Person{Name: "eve", Roles: []role.Role{role.Viewer}}
+	if err := people.Report(t.Context(), s.operator, "host", []decide.Person{eve}); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ path, id, query, says string }{
 		{"/accounts/{id}", "cus_1", "mode=live", `"id":"acme"`}, {"/accounts/{id}", "cus_3", "", `"obstacles":[`}, {"/accounts/{id}/access", "acme", "mode=live", `"plan":"pro"`},
 		{"/accounts/{id}/access", "cus_3", "", `past due, and its grace period is over`}, {"/accounts/{id}/access", "acme", "mode=test", `"access":"none"`},
@@ -257,6 +262,7 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/rules", "", "", `"items":[]`}, {"/sources", "", "unused_for=1h", `"label":"first"`}, {"/events", "", "since=2020-01-01", `"items":[`},
 		{"/approvals", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
+		{"/people", "", "", `"name":"eve","kind":"person","roles":["viewer"],"state":"active"`},
 		{"/outages", "", "sink=finance", `"events":1,"accounts":1,"money":{"usd":49900}`}, {"/outages", "", "mode=test", `"events":0`}, {"/events", "", "outage=1", `"event_id":"evt_1"`},
 		{"/events", "", "outage=2", `"items":[]`},
 		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,6 +21,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/console/tries"
 	"github.com/pawlhq/pawl/cmd/internal/console/users"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/people"
 	"github.com/pawlhq/pawl/ingress/throttle"
 )
 
@@ -197,6 +200,13 @@ func (s *Server) Run(ctx context.Context, ready func(net.Addr)) error {
 	if ready != nil {
 		ready(listener.Addr())
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watch, end := context.WithCancel(ctx)
+	defer end()
+	if !s.Config.Dev.Enabled { // pawl dev does not use the file
+		watching.Go(func() { s.door.users.Watch(watch, watchEvery, s.Log, s.reportPeople) })
+	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -210,4 +220,16 @@ func (s *Server) Run(ctx context.Context, ready func(net.Addr)) error {
 		return <-stopped
 	}
 	return nil
+}
+
+// watchEvery is how often the console looks for changes of the file console.users.
+const watchEvery = time.Second
+
+// reportPeople records the changes of the people who can sign in with a password.
+func (s *Server) reportPeople(ctx context.Context, list []decide.Person) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return people.Report(ctx, s.Operator, host, list)
 }

@@ -18,6 +18,7 @@ import (
 	jobs "github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
+	"github.com/pawlhq/pawl/cmd/internal/operator/people"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
@@ -239,6 +240,12 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 					Verb:   rules.Apply.Name,
 					Href:   decideHref(decide.Decision{Verb: rules.Apply.Name, Target: version.Hash})})
 			}
+		}
+	},
+	// Each name links to its changes.
+	"people": func(_ *visit, items any, page *listPage) {
+		for i, p := range items.([]people.Listed) {
+			page.Rows.Rows[i][0].Href = "/audit?" + url.Values{"target": {p.Name}}.Encode()
 		}
 	},
 	"tokens": func(_ *visit, items any, page *listPage) {

@@ -140,6 +140,7 @@ func (s *sized) pages() (all []string) {
 		q(surface+"/outages", "mode=test", "sink=finance", "sink=unknown", "since=1d", "since=30d&until=23d", "until=2020-01-01", "cursor="+url.QueryEscape("2026-09-01T12:00:00Z/500"))
 		q(surface+"/sources", "unused_for=1h")
 		q(surface + "/rules")
+		q(surface + "/people")
 		q(surface + "/tokens")
 		q(surface+"/audit", "target="+eventID(257), "target=unknown", "actor=ada", "actor=unknown", "action=skip", "action=unknown", "cursor=30", "since=2026-01-01T00:00:00Z")
 	}

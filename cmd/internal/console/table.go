@@ -180,7 +180,7 @@ var badges = map[string]string{
 	"page": "bad", "ticket": "wait", "info": "calm",
 	"test": "test", "refused": "ask", "cancelled": "dim", "tried again": "wait",
 	"sent": "good", "waiting": "wait", "unclear": "ask", "taken_back": "dim",
-	"accepted": "good", "revoked": "dim", "expired": "dim",
+	"accepted": "good", "revoked": "dim", "expired": "dim", "removed": "dim",
 }
 
 func newCell(head string, value any) cell {

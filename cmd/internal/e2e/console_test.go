@@ -380,6 +380,17 @@ func (s *staff) command(code int, args ...string) string {
 	return p.stderr.String()
 }
 
+// awaitAction waits until the audit trail contains an action, such as "remove-person of eve".
+func (s *staff) awaitAction(action string) {
+	s.t.Helper()
+	await(s.t, recovery, func() error {
+		if s.count(`select count(*) from operator_actions where action || ' of ' || target = $1`, action) == 0 {
+			return fmt.Errorf("the trail has no %s", action)
+		}
+		return nil
+	})
+}
+
 // signIn signs a person in after the person has requested a page.
 func (s *staff) signIn(page, name, word string) {
 	s.t.Helper()
@@ -407,11 +418,21 @@ func TestConsole_OwnProcess_RolesDecide(t *testing.T) {
 	s.shows("finance", "workspaces")
 	s.open("/decide?verb=pause-sink&target=finance")
 	s.shows("You do not have permission for this", "none of your roles has it")
+	s.command(0, "console", "setrole", "eve", "--role", "support")
+	s.awaitAction("change-person of eve")
+	s.open("/people")
+	s.shows("People", "ada", "operator", "eve", "support")
 	s.command(0, "console", "removeuser", "eve")
 	s.open("/")
 	s.shows("Sign in")
+	s.awaitAction("remove-person of eve")
 
-	s.signIn("/sinks", "ada", password)
+	s.signIn("/people", "ada", password)
+	s.shows("eve", "Removed")
+	s.sound("people")
+	s.click("eve")
+	s.shows("Audit", "add-person", "change-person", "remove-person", "read from console.users by the console on")
+	s.open("/sinks")
 	s.shows("finance")
 	s.open("/decide?verb=pause-sink&target=finance")
 	s.fill("reason", "the books are closed")
@@ -444,7 +465,7 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 		s.awaitStatus(recovery, []invoice{paid}, "processed", "needs_review")
 	}
 	page, decide := "/events/"+paid.ID, "/decide?verb=approve&target="+paid.ID
-	before := s.count(`select count(*) from operator_actions`)
+	before := s.count(`select count(*) from operator_actions where action not like '%-person'`)
 
 	s.signIn(page, "eve", password)
 	s.shows("Needs a decision", "paid after the subscription had ended", "Needs the role finance or admin")
@@ -483,7 +504,7 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.awaitStatus(recovery, []invoice{paid}, "processed")
 	s.open(page)
 	s.shows("Done.", "bob (asked by ada): seen, and called them")
-	if n := s.count(`select count(*) from operator_actions`) - before; n != 2 {
+	if n := s.count(`select count(*) from operator_actions where action not like '%-person'`) - before; n != 2 {
 		t.Errorf("%d actions in the trail, want ada's and bob's", n)
 	}
 	s.noFaults("four eyes")

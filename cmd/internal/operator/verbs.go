@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/job"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
+	"github.com/pawlhq/pawl/cmd/internal/operator/people"
 	"github.com/pawlhq/pawl/cmd/internal/operator/recovery"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
@@ -23,4 +24,4 @@ var Verbs = slices.Concat(event.Verbs, account.Verbs, money.Verbs, task.Verbs,
 	decide.Verbs{decide.Withdraw, recovery.Recover})
 
 // Calls lists the requests of consoles, other than decisions and their previews, that a worker executes.
-var Calls = []decide.Call{event.ExamineCall, event.ShowBodyCall, job.PreviewCall}
+var Calls = []decide.Call{event.ExamineCall, event.ShowBodyCall, job.PreviewCall, people.RecordCall}

@@ -3,13 +3,17 @@ package users
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -159,6 +163,45 @@ func (f *File) Named(name string) (*User, error) {
 	return nil, nil
 }
 
+// All returns the people of the file by name.
+func (f *File) All() (people []decide.Person, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.load(); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.people)) {
+		people = append(people, f.people[name].Person)
+	}
+	return people, nil
+}
+
+// Watch calls report with the people of the file at the start and whenever a person or a role has changed, until ctx
+// ends. It checks once per interval. If reading or reporting fails, it logs the first error and tries again.
+func (f *File) Watch(ctx context.Context, every time.Duration, log *slog.Logger,
+	report func(context.Context, []decide.Person) error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var reported []decide.Person
+	for first, failed := true, false; ; {
+		people, err := f.All()
+		if err == nil && (first || !reflect.DeepEqual(people, reported)) {
+			if err = report(ctx, people); err == nil {
+				first, reported = false, people
+			}
+		}
+		if err != nil && !failed && ctx.Err() == nil {
+			log.WarnContext(ctx, "the people of console.users are not in the audit trail yet", "error", err)
+		}
+		failed = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Line is a person's line in the file.
 func Line(p decide.Person, password string) (string, error) {
 	if err := decide.CheckName(p.Name); err != nil {
@@ -174,11 +217,24 @@ func Line(p decide.Person, password string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash: %w", err)
 	}
-	roles := []string{}
-	for _, r := range p.Roles {
-		roles = append(roles, string(r))
+	return lineOf(p.Name, p.Roles, hash), nil
+}
+
+func lineOf(name string, roles []role.Role, hash string) string {
+	words := []string{}
+	for _, r := range roles {
+		words = append(words, string(r))
 	}
-	return p.Name + ":" + strings.Join(roles, ",") + ":" + hash, nil
+	return name + ":" + strings.Join(words, ",") + ":" + hash
+}
+
+// SetRoles replaces the roles of a person. The password stays. It returns false if the file does not contain the name.
+func (f *File) SetRoles(name string, roles []role.Role) (bool, error) {
+	found, err := f.Named(name)
+	if found == nil || err != nil {
+		return false, err
+	}
+	return true, f.replace(name, lineOf(name, roles, found.hash))
 }
 
 // Add writes a person to the file, or replaces the person with the same name. It writes a new file with mode 0600.

@@ -1,10 +1,16 @@
 package users_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/console/users"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
@@ -41,6 +47,15 @@ func TestFile_AddReplaceRemove(t *testing.T) {
 		if err != nil || (p != nil) != want || want && len(p.Roles) != 2 {
 			t.Errorf("%q: %+v, %v", password, p, err)
 		}
+	}
+	if known, err := f.SetRoles("ada@acme.example", []role.Role{role.Finance}); !known || err != nil {
+		t.Error(known, err)
+	}
+	if p, err := f.Check("ada@acme.example", password+" 2"); err != nil || p == nil || !slices.Equal(p.Roles, []role.Role{role.Finance}) {
+		t.Errorf("with the same password after a change of the role: %+v, %v", p, err)
+	}
+	if known, err := f.SetRoles("eve", []role.Role{role.Finance}); known || err != nil {
+		t.Error("an unknown person has a role", err)
 	}
 	if removed, err := f.Remove("ada@acme.example"); !removed || err != nil {
 		t.Error(removed, err)
@@ -80,5 +95,45 @@ func TestFile_Refused(t *testing.T) {
 		if _, err := users.New(path).Named("ada"); err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v, want the line", name, err)
 		}
+	}
+}
+
+// Watch reports the people at the start and after each change of a person or a role. It repeats a report that failed,
+// and reports no change of a password.
+func TestFile_Watch(t *testing.T) {
+	t.Parallel()
+	f := users.New(filepath.Join(t.TempDir(), "users"))
+	reports, answers := make(chan string), make(chan error)
+	go f.Watch(t.Context(), time.Millisecond, slog.New(slog.DiscardHandler), func(_ context.Context, people []decide.Person) error {
+		var text []string
+		for _, p := range people {
+			text = append(text, fmt.Sprint(p.Name, p.Roles))
+		}
+		reports <- strings.Join(text, " ")
+		return <-answers
+	})
+	ada := decide.Person{Name: "ada", Roles: []role.Role{role.Admin}}
+	bob := decide.Person{Name: "bob", Roles: []role.Role{role.Viewer}}
+	for i, step := range []struct {
+		change func() error
+		want   string
+		answer error
+	}{
+		{nil, "", nil},
+		{func() error { return f.Add(ada, password) }, "ada[admin]", errors.New("no worker has answered")},
+		{nil, "ada[admin]", nil},
+		{func() error { return errors.Join(f.Add(ada, password+" 2"), f.Add(bob, password)) }, "ada[admin] bob[viewer]", nil},
+		{func() error { _, err := f.SetRoles("bob", []role.Role{role.Finance}); return err }, "ada[admin] bob[finance]", nil},
+		{func() error { _, err := f.Remove("ada"); return err }, "bob[finance]", nil},
+	} {
+		if step.change != nil {
+			if err := step.change(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := <-reports; got != step.want {
+			t.Errorf("step %d reports %q, want %q", i, got, step.want)
+		}
+		answers <- step.answer
 	}
 }

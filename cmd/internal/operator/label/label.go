@@ -43,9 +43,10 @@ var words = map[string]string{
 	"lost": "Lost", "warning_needs_response": "Inquiry, needs an answer",
 	"warning_under_review": "Inquiry under review", "warning_closed": "Inquiry closed", "issued": "Issued",
 	"requires_action": "Needs an action", "refund": "Refund", "dispute": "Dispute", "credit_note": "Credit note",
-	// Conditions, rules and tokens.
+	// Conditions, rules, tokens and people.
 	"page": "Urgent", "ticket": "To do", "info": "For information", "proposed": "Proposed", "replaced": "Replaced",
 	"accepted": "Accepted", "revoked": "Revoked", "expired": "Expired", "live": "Live", "test": "Test",
+	"removed": "Removed",
 }
 
 // Task returns the label of a kind of task.
