@@ -210,6 +210,9 @@ func writePreview(a *command.App, p *decide.Preview) {
 	if p.WaitsFor != "" {
 		fmt.Fprintf(a.Out, "\nits run waits first: %s\n", output.Clean(p.WaitsFor))
 	}
+	for _, row := range tables.ConsequenceRows(p.Consequences) {
+		fmt.Fprintf(a.Out, "\n%s: %s\n", row[0], output.Clean(output.Text(row[1])))
+	}
 	then := "then"
 	if p.Counts[workflows.WillRunLater] > 0 {
 		then = "after the waiting effects have run,"

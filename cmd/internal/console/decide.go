@@ -211,9 +211,13 @@ func (p *decisionPage) preview(of *decide.Preview) {
 		}
 		return
 	}
-	t := newTable(tables.Effects(of.Effects)).without("KEY")
-	p.Table = &t
-	rows := output.Table{{"this decision", tables.Consequence(of)}}
+	var rows output.Table
+	if len(of.Effects) > 0 || len(of.Consequences) == 0 {
+		t := newTable(tables.Effects(of.Effects)).without("KEY")
+		p.Table = &t
+		rows = output.Table{{"this decision", tables.Consequence(of)}}
+	}
+	rows = append(rows, tables.ConsequenceRows(of.Consequences)...)
 	if of.WaitsFor != "" {
 		rows = append(rows, []any{"its run waits first", of.WaitsFor})
 	}

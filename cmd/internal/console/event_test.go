@@ -1,13 +1,16 @@
 package console_test
 
 import (
+	"html"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/pawlhq/pawl/cmd/internal/console"
+	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/cmd/internal/role"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 const parkedID = "01890000-0000-7000-8000-000000000001"
@@ -136,5 +139,47 @@ func TestLists_TasksAndButtons_InWords(t *testing.T) {
 		if page := ada.get(path).words(); !strings.Contains(page, want) {
 			t.Errorf("%s lacks %q: %s", path, want, page)
 		}
+	}
+}
+
+// Before a person stops, approves or rejects an event, the page describes the result for the customer, the money and the
+// e-mails, and whether it can be undone.
+func TestDecide_StopApproveReject_ConsequencesInWords(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil)
+	receipts := receipt.NewStore(s.db, receipt.Options{})
+	t.Cleanup(receipts.Close)
+	s.operator.Outlook = process.Outlook(s.cfg, s.db, receipts)
+	s.parksPaid()
+	ada := s.as("ada", role.Admin)
+	for _, c := range []struct {
+		state, verb string
+		want        []string
+	}{
+		{`status = 'retrying', reason = '', waits = null`, "cancel", []string{
+			"customer Keeps the results of finished steps", "money An entry that is booked stays booked", "e-mails No further e-mail of this event is sent",
+			`can it be undone? Yes. "Try the failed steps again"`, "then the event ends as Needs a decision: its run was cancelled"}},
+		{`status = 'needs_review', reason = 'id_collision: x', workflow_id = ''`, "approve", []string{
+			"customer Gets the order of the event", "money A payment is booked", "e-mails The usual e-mails are sent", "can it be undone? Only in part."}},
+		{`status = 'needs_review', reason = 'id_collision: x', workflow_id = ''`, "reject", []string{
+			"customer Gets nothing", "money Nothing is booked", "e-mails No e-mail is sent", `can it be undone? Yes. "Start"`}},
+	} {
+		s.exec(`update receipts set ` + c.state)
+		page := ada.get("/decide?verb=" + c.verb + "&target=evt_1")
+		words := html.UnescapeString(page.words())
+		for _, want := range c.want {
+			if !strings.Contains(words, want) {
+				t.Errorf("%s does not contain %q: %s", c.verb, want, words)
+			}
+		}
+		if strings.Contains(words, "no steps known yet") {
+			t.Errorf("%s contains an empty table", c.verb)
+		}
+	}
+	s.operator.CancelCompensates = true
+	s.exec(`update receipts set status = 'retrying', reason = ''`)
+	if words := ada.get("/decide?verb=cancel&target=evt_1").words(); !strings.Contains(words, "customer Loses the results") ||
+		!strings.Contains(words, "can it be undone? No.") {
+		t.Errorf("with a compensating policy, stop says %s", words)
 	}
 }

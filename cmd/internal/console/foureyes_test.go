@@ -72,7 +72,8 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 		t.Fatalf("bob sees %s", page)
 	}
 	would := html.UnescapeString(later[1])
-	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "If you confirm, it is done") || !strings.Contains(got.text, "&lt;i&gt;") {
+	if got := bob.get(would); got.StatusCode != http.StatusOK || !strings.Contains(got.text, "If you confirm, it is done") || !strings.Contains(got.text, "&lt;i&gt;") ||
+		!strings.Contains(got.words(), "customer Gets the order of the event") {
 		t.Errorf("bob sees %d: %s", got.StatusCode, got.text)
 	}
 	eve := s.as("eve", role.Viewer)

@@ -475,7 +475,7 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.signIn(page, "ada", password)
 	s.shows("Needs a decision", "2,400.00 USD")
 	s.click("Approve")
-	s.shows("This decision needs two people", "after another person has confirmed")
+	s.shows("This decision needs two people", "after another person has confirmed", "Nothing changes: the access stays as it is now", "pawl refunds nothing", "No, the review is closed.")
 	s.fill("reason", "the customer wants to stay")
 	s.click("Approve")
 	s.shows("Waits for a second person", "after another person has confirmed")

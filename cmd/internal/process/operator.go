@@ -47,7 +47,9 @@ func NewOperator(cfg *config.Config, pool *pgxpool.Pool, receipts *receipt.Store
 		TaskQueue: cfg.Temporal.TaskQueue,
 		Unstick:   decide.Unstick(temporal, namespace), Outlook: Outlook(cfg, pool, receipts), Relays: RelaysOf(cfg),
 		FlowOf: cfg.FlowOf,
-		Policy: BillingPolicy(cfg), FourEyes: cfg.Policy.FourEyes, Insert: receipts.Insert,
+		Policy: BillingPolicy(cfg), FourEyes: cfg.Policy.FourEyes,
+		CancelCompensates: cfg.Policy.OnWorkflowCancel == "compensate",
+		Insert:            receipts.Insert,
 	}, nil
 }
 

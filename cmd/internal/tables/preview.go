@@ -165,6 +165,14 @@ func Chosen(events []decide.ChosenEvent) output.Table {
 	})
 }
 
+// ConsequenceRows lists the consequences of a decision for people.
+func ConsequenceRows(consequences []decide.Consequence) (rows output.Table) {
+	for _, c := range consequences {
+		rows = append(rows, []any{c.About, c.Text})
+	}
+	return rows
+}
+
 // JobPreview describes the expected result of a job.
 func JobPreview(p *job.Preview) output.Table {
 	var ends []string
@@ -189,6 +197,7 @@ func JobPreview(p *job.Preview) output.Table {
 		}
 		rows = append(rows, []any{"kinds", strings.Join(kinds, ", ")})
 	}
+	rows = append(rows, ConsequenceRows(p.Consequences)...)
 	if p.FourEyes != "" {
 		rows = append(rows, []any{"two people", p.FourEyes})
 	}

@@ -49,6 +49,8 @@ type Operator struct {
 	Places map[string][]string
 	// Policy is the configured billing policy.
 	Policy fact.Policy
+	// CancelCompensates is set if policy.on_workflow_cancel is compensate.
+	CancelCompensates bool
 	// FourEyes is set if decisions about live money need two people.
 	FourEyes bool
 	// Verify checks a stored request as its source would have checked it at the time of receipt. Verify returns the

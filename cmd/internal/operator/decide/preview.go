@@ -31,6 +31,9 @@ type Preview struct {
 	Choices []Choice `json:"choices,omitempty"`
 	// Requested is set if it would be refused because you requested the decision, and another person must confirm it.
 	Requested bool `json:"requested,omitempty"`
+	// Consequences describe the decision for people: the customer, the money, the e-mails, and whether the decision can
+	// be undone. It is nil for verbs without such a description.
+	Consequences []Consequence `json:"consequences,omitempty"`
 	workflows.Previewed
 	// WaitsFor is the reason why a new run starts later. It is empty if the run starts at once.
 	WaitsFor string `json:"waits_for,omitempty"`
@@ -46,6 +49,12 @@ type Preview struct {
 	// Counts holds the number of effects by forecast. Money holds the sums of their entries by forecast and currency.
 	Counts map[workflows.Will]int `json:"counts"`
 	Money  []Sum                  `json:"money"`
+}
+
+// Consequence describes one consequence of a decision. About is its subject, such as "customer".
+type Consequence struct {
+	About string `json:"about"`
+	Text  string `json:"text"`
 }
 
 // RulesPreview lists the changes that other billing rules make: the settings, and the accounts.

@@ -29,6 +29,7 @@ func checkApprove(ctx context.Context, d *decide.Decision, r *timeline.Receipt) 
 }
 
 func forecastApprove(ctx context.Context, d *decide.Decision, r *timeline.Receipt, p *decide.Preview) error {
+	p.Consequences = explain(r, d.Verb)
 	if askedBeforeRun(r) {
 		return forecastRun(ctx, d, r, p)
 	}

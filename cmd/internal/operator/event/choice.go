@@ -83,7 +83,7 @@ func waitingChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices
 	}
 	if !unstarted {
 		choices = append(choices,
-			o.Choose(verbCancel, id, "", "the run continues automatically; this stops the steps that have not started, and waits for a decision"))
+			o.Choose(verbCancel, id, "", "stops the steps that have not started. Finished steps stay, and you can continue the event later. Without it, pawl continues automatically"))
 	}
 	return choices
 }

@@ -30,6 +30,7 @@ func checkReject(ctx context.Context, d *decide.Decision, r *timeline.Receipt) (
 }
 
 func forecastReject(ctx context.Context, d *decide.Decision, r *timeline.Receipt, p *decide.Preview) error {
+	p.Consequences = explain(r, d.Verb)
 	if askedBeforeRun(r) {
 		p.Outcome, p.Reason = string(receipt.Ignored), receipt.Dismissed
 		return nil

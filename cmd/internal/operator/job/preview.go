@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
@@ -33,6 +34,8 @@ type Preview struct {
 	// Kinds counts the effects that would run, by kind.
 	Kinds map[string]int `json:"kinds"`
 	Sums  []decide.Sum   `json:"sums"`
+	// Consequences describe the decision about each event for people. It is nil if the consequences differ.
+	Consequences []decide.Consequence `json:"consequences,omitempty"`
 	// FourEyes is set if the job needs two people. It also reports whether the first person has requested the job.
 	FourEyes string `json:"four_eyes,omitempty"`
 	// Pending is the job of the first person that you can confirm.
@@ -78,6 +81,7 @@ func previewJob(ctx context.Context, o *decide.Operator, by *decide.Person, verb
 		Outcomes: map[string]int{}, Refusals: map[string]int{}, Counts: map[workflows.Will]int{},
 		Kinds: map[string]int{}, Sums: []decide.Sum{},
 	}
+	first := true
 	for _, e := range chosen.Events[:made.Previewed] {
 		d.Target = e.Receipt
 		p, err := o.Preview(ctx, d)
@@ -93,6 +97,11 @@ func previewJob(ctx context.Context, o *decide.Operator, by *decide.Person, verb
 			_, why, _ := strings.Cut(p.Refused, " ")
 			made.Refusals[why]++
 		default:
+			if first {
+				first, made.Consequences = false, p.Consequences
+			} else if !slices.Equal(made.Consequences, p.Consequences) {
+				made.Consequences = nil
+			}
 			made.add(p)
 		}
 	}
