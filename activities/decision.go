@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/event"
 	"github.com/pawlhq/pawl/schema/ledger"
 	"github.com/pawlhq/pawl/schema/receipt"
@@ -121,6 +122,9 @@ func (r *Runs) RecordDecision(ctx context.Context, in RecordDecisionInput) (Reco
 type SkipEffectInput struct {
 	Effect effect.Call
 	Reason string
+	// Entry is the finance entry that is not booked, or nil. Actor is the person who decided. Why is the reason.
+	Entry      *Entry `json:",omitempty"`
+	Actor, Why string `json:",omitempty"`
 }
 
 // SkipEffectResult is empty if the effect was skipped.
@@ -130,11 +134,17 @@ type SkipEffectResult struct {
 	Met *effect.Result `json:",omitempty"`
 }
 
-// SkipEffect marks an effect as skipped in the ledger. If another run has executed the effect in the meantime, the
-// effect stays done. While an attempt is in progress, SkipEffect returns an error, and Temporal retries it.
+// SkipEffect marks an effect as skipped in the ledger, and stores its finance entry as skipped. If another run has
+// executed the effect in the meantime, the effect stays done. While an attempt is in progress, SkipEffect returns an
+// error, and Temporal retries it.
 func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectResult, error) {
 	key := in.Effect.Key
-	err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason)
+	var also []ledger.Statement
+	if in.Entry != nil {
+		in.Entry.Cash = in.Entry.Net()
+		also = append(also, account.RecordSkipped(in.Entry.row(key, ""), in.Effect.EventID, in.Actor, in.Why))
+	}
+	err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason, also...)
 	if errors.Is(err, ledger.ErrForeign) {
 		return SkipEffectResult{}, effect.Foreign(in.Effect.Ref, err)
 	}

@@ -106,6 +106,15 @@ func (e Entry) Net() int64 {
 	return e.Amount
 }
 
+func (e Entry) row(key, reference string) fold.Entry {
+	return fold.Entry{
+		EffectKey: key, Mode: e.Mode, Account: e.Account, ProviderAccount: e.ProviderAccount, Object: e.Object,
+		Invoice: e.Invoice, Kind: string(e.Kind), Amount: e.Amount, Tax: e.Tax, Currency: e.Currency, Cash: e.Cash,
+		Settlement: e.Settlement, SettlementUnknown: e.SettlementUnknown, Method: e.Method, OccurredAt: e.OccurredAt,
+		Reference: reference,
+	}
+}
+
 // Finance exports entries to the accounting system.
 type Finance struct {
 	Effects *effect.Runner
@@ -160,13 +169,7 @@ func (f *Finance) post(ctx context.Context, in EffectInput[Entry]) (effect.Resul
 			sent = Entry{}
 			_ = json.Unmarshal(a.Request, &sent) // our own encoding
 		}
-		a.Also(billing.RecordEntry(fold.Entry{
-			EffectKey: in.Effect.Key, Mode: sent.Mode, Account: sent.Account, ProviderAccount: sent.ProviderAccount,
-			Object: sent.Object, Invoice: sent.Invoice, Kind: string(sent.Kind), Amount: sent.Amount, Tax: sent.Tax,
-			Currency: sent.Currency, Cash: sent.Cash,
-			Settlement: sent.Settlement, SettlementUnknown: sent.SettlementUnknown, Method: sent.Method,
-			OccurredAt: sent.OccurredAt, Reference: ref,
-		}))
+		a.Also(billing.RecordEntry(sent.row(in.Effect.Key, ref)))
 		return map[string]string{"reference": ref}
 	}
 	policy := sink.Policy

@@ -214,7 +214,8 @@ func (f *flow) skip(d decision, steps []*step) error {
 		var skipped activities.SkipEffectResult
 		if err := f.execute(attempt{
 			name: "skip:" + s.Key, activity: runs.SkipEffect,
-			input: activities.SkipEffectInput{Effect: f.call(s), Reason: reason},
+			input: activities.SkipEffectInput{Effect: f.call(s), Reason: reason, Entry: s.Entry(),
+				Actor: d.input.Actor, Why: d.input.Reason},
 		}, &skipped); err != nil {
 			return err
 		}

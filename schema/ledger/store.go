@@ -110,11 +110,17 @@ func (s *Store) Read(ctx context.Context, keys []string) (map[string]Grant, erro
 }
 
 // Skip records the decision not to do an unfinished effect, with the reason. It does not change an effect that is done,
-// skipped or in progress. The error is [ErrForeign] if the effect belongs to another receipt.
-func (s *Store) Skip(ctx context.Context, c Claim, reason string) error {
+// skipped or in progress. also is executed in the same commit, after the record; its statements have to check the
+// record themselves. The error is [ErrForeign] if the effect belongs to another receipt.
+func (s *Store) Skip(ctx context.Context, c Claim, reason string, also ...Statement) error {
 	err := checkOwn(ctx, s.pool, c)
 	if err == nil {
-		_, err = s.pool.Exec(ctx, skipSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.RunID, reason)
+		b := &pgx.Batch{}
+		b.Queue(skipSQL, c.Key, c.Kind, c.ReceiptID, c.EventID, c.RunID, reason)
+		for _, more := range also {
+			b.Queue(more.SQL, more.Args...)
+		}
+		err = s.pool.SendBatch(ctx, b).Close()
 	}
 	if err != nil {
 		return fmt.Errorf("skip effect %s: %w", c.Key, err)

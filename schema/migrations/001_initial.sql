@@ -773,6 +773,27 @@ create index finance_entries_newest on finance_entries (kind, mode, occurred_at,
 create index finance_entries_account on finance_entries (account, mode, occurred_at, effect_key);
 create index finance_entries_object on finance_entries (object, mode);
 
+-- Entries that a person skipped: money that moved and is not booked. The columns are as in finance_entries.
+create table skipped_entries (
+    effect_key       text primary key,
+    mode             text        not null check (mode in ('live', 'test')),
+    account          text        not null,
+    provider_account text        not null default '',
+    object           text        not null,
+    invoice          text        not null default '',
+    kind             text        not null,
+    amount           bigint      not null,
+    tax              bigint      not null default 0,
+    currency         text        not null,
+    cash             bigint      not null,
+    occurred_at      timestamptz not null,
+    event_id         text        not null,
+    actor            text        not null,
+    reason           text        not null,
+    skipped_at       timestamptz not null default now()
+);
+create index skipped_entries_newest on skipped_entries (mode, occurred_at, effect_key);
+
 -- Corrections that a person requested because a re-parse or other billing rules differ from the booked entry.
 create table finance_corrections (
     effect_key       text primary key,

@@ -51,6 +51,8 @@ func Plant(t testing.TB, pool *pgxpool.Pool) {
 		`update accounts set target_features = array[@x], known_features = array[@x] where id = @x`,
 		`insert into workspaces (mode, account, version, state, plan, features, effect_key) values ('live', @x, 1, 'active', @x, array[@x], @x)`,
 		`insert into finance_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, reference) values (@x, 'live', @x, @x, @x, 'payment', 1, @x, 1, @x)`,
+		`insert into skipped_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, occurred_at, event_id, actor, reason) values
+			(@x, 'live', @x, @x, @x, 'payment', 1, @x, 1, now(), @x, @x, @x)`,
 		`insert into due (mode, owner, account, object, why, at, provider, event_id, receipt_id, occurred_at, next_at) values
 			('live', @x, @x, @x, 'end', now() + interval '1 day', @x, @x, @id, now(), now() + interval '1 day')`,
 		`insert into addresses (customer, mode, provider, email, name, said) values (@x, 'live', @x, @x, @x, '')`,

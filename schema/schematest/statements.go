@@ -25,7 +25,7 @@ import (
 var grows = []string{"receipts", "receipt_bodies", "redeliveries", "event_subjects", "transmissions", "runs", "effects",
 	"effect_attempts", "outbox", "outages", "outage_events",
 	"facts", "accounts", "subscriptions", "invoices", "grants", "due", "workspaces", "tasks",
-	"finance_entries", "finance_corrections",
+	"finance_entries", "finance_corrections", "skipped_entries",
 	"objects", "operator_actions"}
 
 // OnPurpose names the statements that may read more rows than the rows of a key.

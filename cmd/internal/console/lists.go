@@ -47,12 +47,10 @@ type listPage struct {
 	Empty string
 	Older string // the link to the next page, or "" on the last page
 	// CSV is the link to the list as a file, with the same filters. Most is the maximum number of its rows.
-	CSV  string
-	Most int
-	// Totals are the newest totals of the list, and TotalsPage the link to all of them.
-	Totals     shownTable
-	TotalsPage string
-	Renews     bool
+	CSV    string
+	Most   int
+	Totals []totals
+	Renews bool
 	// Many lists the decisions about all rows. Choices are collapsed below Decides.
 	Many    []button
 	Decides string
@@ -86,15 +84,8 @@ func (s *Server) list(l resource.List) func(*visit) error {
 		}
 		page := listPage{Rows: newTable(found.Table), Empty: about.Empty, Renews: about.Renews,
 			CSV: about.Path + "?" + q.Values("format", "csv").Encode(), Most: resource.MostRows}
-		if about.Totals != "" {
-			totals := resource.Named(about.Totals)
-			q.Cursor, q.Limit = "", totalsListed
-			sums, err := totals.Read(v.ctx(), env, q)
-			if err != nil {
-				return err
-			}
-			page.Totals = newTable(sums.Table)
-			page.TotalsPage = totals.About().Path + "?" + q.Values().Encode()
+		if page.Totals, err = readTotals(v, about, env, q); err != nil {
+			return err
 		}
 		for _, f := range about.Filters {
 			page.Filters = append(page.Filters, filter{Name: f.Name, Label: strings.ReplaceAll(f.Name, "_", " "),
@@ -111,9 +102,6 @@ func (s *Server) list(l resource.List) func(*visit) error {
 		return s.render(v, http.StatusOK, "list", about.Title, page)
 	}
 }
-
-// totalsListed is the number of totals on the page of their list.
-const totalsListed = 14
 
 // csv writes a list as a file. It writes nothing before the file is complete, so that a person never gets an incomplete
 // file. At most [filesAtOnce] files are in memory.

@@ -125,6 +125,8 @@ func (s *sized) pages() (all []string) {
 		const entry = "2026-09-01T12:00:00Z/finance-export:stripe:live:in_18"
 		q(surface+"/entries", "mode=test", "account=acct-5", "account=acct-0", "account=unknown", "kind=payment", "kind=refund", "kind=dispute", "account=acct-5&kind=refund",
 			"since=30d&until=23d", "since=1d", "cursor="+entry, "kind=payment&cursor="+entry, "account=acct-5&cursor="+entry)
+		q(surface+"/entries/skipped", "mode=test", "account=acct-5", "kind=refund", "since=1d")
+		q(surface+"/entries/skipped/sums", "mode=test", "account=acct-5", "kind=refund", "since=1d")
 		q(surface+"/entries/sums", "mode=test", "account=acct-5", "kind=refund", "kind=dispute", "since=30d&until=23d", "since=1d", "cursor=2026-09-01/usd")
 		const action = "/renewal/sub_5"
 		q(surface+"/scheduled", "mode=test", "account=acct-5", "account=acct-0", "account=unknown", "until=3d", "since=7d&until=8d", "account=acct-5&since=1d",

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/schema/audit"
+	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/receipt"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
@@ -317,4 +318,34 @@ func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
 	}
 	r.mustAsk(event.Retry.Name, e)
 	r.status(e, receipt.Processed)
+}
+
+// A person skips an entry and an e-mail. The entry is listed as skipped, with the person, the reason and the money, and
+// its money is not among the booked money.
+func TestVerbs_Skip_EntryIsListedAsNotBooked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(financeDown, tooLate)
+	e := purchase(t, "skip-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.Dead)
+	r.mustAsk(event.Skip.Name, e)
+	r.result(id, "")
+	f := account.EntryFilter{Mode: "live", Limit: 10}
+	got, err := account.SkippedEntries(t.Context(), r.Pool, f)
+	if err != nil || len(got) != 1 {
+		t.Fatalf("skipped %+v, %v; want one entry", got, err)
+	}
+	want := account.SkippedEntry{Key: r.key("finance-export"), Mode: "live", Account: got[0].Account, Kind: "payment", Object: got[0].Object, Invoice: got[0].Object,
+		Number: got[0].Number, Amount: 4900, Currency: "usd", Cash: 4900, OccurredAt: got[0].OccurredAt, Event: e.ID, Actor: "uid:1(ada)", Reason: "looked at it", SkippedAt: got[0].SkippedAt}
+	if got[0] != want || got[0].OccurredAt.IsZero() || got[0].SkippedAt.Before(got[0].OccurredAt) {
+		t.Errorf("skipped %+v, want %+v", got[0], want)
+	}
+	sums, err := account.SkippedSums(t.Context(), r.Pool, f)
+	if want := []account.SkippedSum{{Currency: "usd", Entries: 1, Amount: 4900, Cash: 4900}}; err != nil || !slices.Equal(sums, want) {
+		t.Errorf("the sums are %+v, %v; want %+v", sums, err, want)
+	}
+	if booked := r.rows(`select effect_key from finance_entries`); len(booked) > 0 {
+		t.Errorf("booked %q", booked)
+	}
 }

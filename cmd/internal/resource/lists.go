@@ -25,8 +25,8 @@ import (
 )
 
 // All contains every list, in the order of the console.
-var All = []List{events, accounts, emails, scheduled, entries, entrySums, unassigned, tasks, approvals,
-	jobs, effects, rejected, sinks, outages, sources, rules, trail, listedPeople, tokens}
+var All = []List{events, accounts, emails, scheduled, entries, entrySums, skipped, skippedSums, unassigned, tasks,
+	approvals, jobs, effects, rejected, sinks, outages, sources, rules, trail, listedPeople, tokens}
 
 func mode(items string) Filter {
 	return Filter{Name: "mode", Usage: "only live " + items + ", or only test " + items,

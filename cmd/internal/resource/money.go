@@ -39,7 +39,7 @@ var entries = &list[account.ListedEntry]{
 moved. The list has the fee and the net amount of the provider, if they are known. pawl entries sums adds the entries up
 by day and currency.`,
 		Empty: "No entry matches these filters. An entry appears when finance accepts it.",
-		Right: role.RightRead, Paged: true, Totals: "entry-sums", Filters: entryFilters,
+		Right: role.RightRead, Paged: true, Totals: "entry-sums", Beside: "skipped-entries", Filters: entryFilters,
 		Drops: []string{"PAID", "EVENT", "MONEY MOVED", "BY", "FEE", "INVOICE"},
 	},
 	read: func(ctx context.Context, e Env, q Query) (_ []account.ListedEntry, err error) {
@@ -77,4 +77,39 @@ currencies are never added.`,
 	},
 	cursor: func(s account.EntrySum) string { return s.Day.Format(time.DateOnly) + "/" + s.Currency },
 	table:  tables.EntrySums,
+}
+
+var skipped = &list[account.SkippedEntry]{
+	Description: Description{
+		Name: "skipped-entries", Title: "Skipped entries", Command: "entries skipped", Path: "/entries/skipped",
+		Short: "List the finance entries that a person skipped: money that moved and is not booked",
+		Long: `List the finance entries that a person skipped, by the day on which the money moved, with the person and the reason.
+Their money is not booked: pawl entries list and pawl entries sums do not contain it. pawl entries skipped-sums adds the
+skipped entries up by currency. Book them in your finance system if they belong there; pawl does not book them later.`,
+		Empty: "No entry was skipped.", Right: role.RightRead, Paged: true, Totals: "skipped-sums",
+		Filters: entryFilters, Drops: []string{"SKIPPED", "INVOICE", "EVENT", "MONEY MOVED"},
+	},
+	read: func(ctx context.Context, e Env, q Query) (_ []account.SkippedEntry, err error) {
+		f := entryFilter(q)
+		if f.After.OccurredAt, f.After.Key, err = q.after(); err != nil {
+			return nil, err
+		}
+		return account.SkippedEntries(ctx, e.Operator.DB, f)
+	},
+	cursor: func(s account.SkippedEntry) string { return timeCursor(s.OccurredAt, s.Key) },
+	table:  tables.SkippedEntries,
+}
+
+var skippedSums = &list[account.SkippedSum]{
+	Description: Description{
+		Name: "skipped-sums", Title: "Skipped entries by currency", Command: "entries skipped-sums",
+		Path: "/entries/skipped/sums", Short: "Add up the skipped finance entries by currency",
+		Long: `Add up the finance entries that a person skipped, by currency. This money moved and is not booked. Amounts of different
+currencies are never added.`,
+		Empty: "No entry was skipped.", Right: role.RightRead, Part: true, Filters: entryFilters,
+	},
+	read: func(ctx context.Context, e Env, q Query) ([]account.SkippedSum, error) {
+		return account.SkippedSums(ctx, e.Operator.DB, entryFilter(q))
+	},
+	table: tables.SkippedSums,
 }

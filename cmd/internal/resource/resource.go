@@ -53,6 +53,9 @@ type Description struct {
 	// Totals is the name of a list with totals of this one, or "". It has the same filters. The console shows both on
 	// one page.
 	Totals string
+	// Beside is the name of another list, or "". It has the same filters. The console shows its totals on the page of
+	// this list, with a link, unless they are empty.
+	Beside string
 	// Part reports whether the list belongs to another one, which links to it, so that the navigation omits it.
 	Part bool
 	// Renews reports whether the console reloads the page, because the list changes without a decision.

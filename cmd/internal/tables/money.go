@@ -25,15 +25,15 @@ func Entries(entries []account.ListedEntry) output.Table {
 				fee, net = moneyOf(s.Fee, s.Currency), moneyOf(s.Net, s.Currency)
 			}
 			invoice := objectLink(cmp.Or(e.Number, e.Invoice, e.Object))
-			return []any{&e.OccurredAt, movementWords(e), accountLink(e.Account, e.Mode), invoice,
+			return []any{&e.OccurredAt, movementWords(e.Kind, e.Amount), accountLink(e.Account, e.Mode), invoice,
 				moneyOf(e.Signed(), e.Currency), moneyOf(e.Cash, e.Currency), fee, net, methodWords[e.Method],
 				cmp.Or(e.Reason, unsettledWords[e.SettlementUnknown]), eventLink(e.Event), e.Actor}
 		})
 }
 
 // movementWords describes the kind of an entry.
-func movementWords(e account.ListedEntry) string {
-	switch e.Kind {
+func movementWords(kind string, amount int64) string {
+	switch kind {
 	case "payment":
 		return "payment"
 	case "refund":
@@ -49,12 +49,12 @@ func movementWords(e account.ListedEntry) string {
 	case "correction":
 		return "correction by a person"
 	case "dispute":
-		if e.Amount < 0 {
+		if amount < 0 {
 			return "dispute: bank took the money"
 		}
 		return "dispute: money is back"
 	}
-	return strings.ReplaceAll(e.Kind, "_", " ")
+	return strings.ReplaceAll(kind, "_", " ")
 }
 
 // methodWords describes how the money moved.
@@ -83,4 +83,21 @@ func EntrySums(sums []account.EntrySum) output.Table {
 			return []any{s.Day.UTC().Format(time.DateOnly), strings.ToUpper(s.Currency), s.Entries, amount(s.Received),
 				amount(s.PaidOut), amount(s.Cash), fee, net, s.WithoutSettlement}
 		})
+}
+
+// SkippedEntries lists finance entries that a person skipped.
+func SkippedEntries(entries []account.SkippedEntry) output.Table {
+	return output.Rows("DATE|WHAT|ACCOUNT|INVOICE|NOT BOOKED|MONEY MOVED|BY|REASON|SKIPPED|EVENT", entries,
+		func(e account.SkippedEntry) []any {
+			return []any{&e.OccurredAt, movementWords(e.Kind, e.Amount), accountLink(e.Account, e.Mode),
+				objectLink(cmp.Or(e.Number, e.Invoice, e.Object)), moneyOf(e.Signed(), e.Currency),
+				moneyOf(e.Cash, e.Currency), e.Actor, e.Reason, &e.SkippedAt, eventLink(e.Event)}
+		})
+}
+
+// SkippedSums lists the totals of skipped entries.
+func SkippedSums(sums []account.SkippedSum) output.Table {
+	return output.Rows("CURRENCY|SKIPPED ENTRIES|NOT BOOKED|MONEY MOVED", sums, func(s account.SkippedSum) []any {
+		return []any{strings.ToUpper(s.Currency), s.Entries, moneyOf(s.Amount, s.Currency), moneyOf(s.Cash, s.Currency)}
+	})
 }

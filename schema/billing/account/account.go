@@ -1,5 +1,5 @@
 // Package account reads the state of an account from all tables: access with its reasons, subscriptions, invoices,
-// finance entries and open tasks. Only [Done], [Take], [Compared] and [Traces.Forget] change rows.
+// finance entries and open tasks. Only [Done], [Take], [Compared], [RecordSkipped] and [Traces.Forget] change rows.
 package account
 
 import (

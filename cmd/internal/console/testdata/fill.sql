@@ -104,6 +104,10 @@ insert into finance_entries (effect_key, mode, account, object, invoice, kind, a
 select 'refund-entry:stripe:live:re_' || n, 'live', 'acct-' || a, 're_' || n, 'in_' || n, 'refund', 100, 'usd', -100, 'R' || n, received_at, received_at
   from made where n % 250 = 7 order by n
 
+insert into skipped_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, occurred_at, event_id, actor, reason)
+select 'finance-export:stripe:live:in_' || n, 'live', 'acct-' || a, 'in_' || n, 'in_' || n, 'payment', 4900, 'usd', 4900, received_at, 'evt_' || n, 'ada', 'booked by hand'
+  from made where n % 250 = 9 order by n
+
 insert into outbox (event_id, mode, account, type, receipt_id, effect_key, data, created_at, delivered_to, published_at)
 select receipt_id, 'live', 'acct-' || a, 'invoice.paid', receipt_id, 'apply-facts:stripe:live:' || event_id, '{}', received_at, '{shop}',
        case when n < $1 - 50 then received_at + interval '2 seconds' end from made where k >= 7 order by n
