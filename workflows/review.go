@@ -81,7 +81,7 @@ func Reviews() []Review {
 		{"import_disagrees", AtEnd, "an event ended a subscription that was active at its import", keepsIt,
 			withholds},
 		{"account_unknown", AtEnd, "a paid session names neither an account nor a customer",
-			keepsIt + ". `pawl payments assign` assigns it to an account, before or after", withholds},
+			keepsIt + " without an account. To assign it, use `pawl payments assign` instead: it also closes the review", withholds},
 	}
 }
 

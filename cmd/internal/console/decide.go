@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
+	"github.com/pawlhq/pawl/cmd/internal/operator/money"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
 	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
 	"github.com/pawlhq/pawl/cmd/internal/operator/task"
@@ -275,6 +276,10 @@ func (p *decisionPage) told(answer *decide.Answer) {
 		p.Follow = "/events/" + url.PathEscape(r.Receipt)
 	case *account.Result:
 		p.Follow = accountHref(r.Mode, r.Account)
+	case *money.AssignResult:
+		if p.Follow = accountHref(r.Mode, r.AssignedTo); r.WaitsFor != "" {
+			p.Follow = "/events/" + url.PathEscape(r.WaitsFor)
+		}
 	case *rejection.Admission:
 		if len(r.Receipts) > 0 {
 			p.Follow = "/events/" + url.PathEscape(r.Receipts[0].ID)

@@ -3,6 +3,7 @@ package flowtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,15 +91,17 @@ func TestFourEyes_ParkedRun_FollowsTheSecond(t *testing.T) {
 }
 
 // Two people are needed to assign live money. A decision that assigns the payment to another account is a separate
-// decision, and needs its own confirmation.
+// decision, and needs its own confirmation. The review of the paid session is approved without a further request.
 func TestFourEyes_Assign(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	o := r.operator()
 	o.FourEyes = true
-	x := &telling{judged: judged{events: []happening{chargeOf(0, "pi_1", 1500, set("customer", nil))}}, tag: "-" + uuid.NewString()[:8],
+	x := &telling{judged: judged{events: []happening{chargeOf(0, "pi_1", 1500, set("customer", nil)), sells("completed", 0, "paid", "", set("customer", nil))}}, tag: "-" + uuid.NewString()[:8],
 		begin: time.Now().Add(-4 * aDay).Truncate(time.Second), order: []int{0}}
 	r.come("it has ended", []string{r.deliver(x, 0)}, receipt.Processed)
+	session := r.deliver(x, 1)
+	r.come("it is parked", []string{session}, receipt.NeedsReview)
 	assign := func(who, account, confirms string) *decides.Answer {
 		t.Helper()
 		d := decides.Decision{Confirms: confirms,
@@ -117,9 +120,11 @@ func TestFourEyes_Assign(t *testing.T) {
 	if a := asked; a.Pending == nil || !strings.Contains(a.Message, "the decision that ada requested has changed") {
 		t.Errorf("bob, for another account: %+v", a)
 	}
-	if a := assign("carol", x.own("globex"), asked.Pending.ID); a.Pending != nil || a.Result.(*money.AssignResult).AssignedTo != x.own("globex") {
+	if a := assign("carol", x.own("globex"), asked.Pending.ID); a.Pending != nil || a.Result.(*money.AssignResult).AssignedTo != x.own("globex") ||
+		!slices.Equal(a.Result.(*money.AssignResult).Approved, []string{session}) {
 		t.Errorf("carol: %+v", a)
 	}
+	r.come("the review is closed", []string{session}, receipt.Processed)
 	r.until("it is booked", func() bool {
 		return len(r.rows(`select account from finance_entries where account = $1`, x.own("globex"))) == 1
 	})

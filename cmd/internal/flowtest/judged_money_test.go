@@ -466,6 +466,33 @@ func TestAssign_UnassignedMoney_BookedOnce(t *testing.T) {
 	}
 }
 
+// The only event of a payment is parked because a step has failed. Preview and answer of the assignment name this event,
+// and the money is booked after a retry.
+func TestAssign_EventWaitsForAnotherDecision_IsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *config.Config) {
+		relayed := c.Destinations["relayed"]
+		relayed.Sources = []string{"stripe"}
+		c.Destinations["relayed"] = relayed
+	})
+	x := &telling{judged: judged{events: []happening{chargeOf(0, "pi_1", 1000, set("customer", nil))}}, tag: "-" + uuid.NewString()[:8], begin: time.Now().Add(-aDay)}
+	r.fault(`{"service":"relayed","status":404,"next":1}`)
+	id := r.deliver(x, 0)
+	r.come("it is parked", []string{id}, receipt.Dead)
+	d := decide.Decision{Verb: money.Assign.Name, Target: x.own("pi_1"), Actor: "ada", Reason: "the bank's statement", Args: decide.Args{Account: x.own("acme")}}
+	if p, err := r.operator().Preview(t.Context(), d); err != nil || p.WaitsFor != "a decision about event "+id {
+		t.Errorf("the preview is %+v, %v", p, err)
+	}
+	answer, err := r.operator().Decide(t.Context(), d)
+	if err != nil || answer.Result.(*money.AssignResult).WaitsFor != id || !strings.HasSuffix(answer.Message, "which waits for a decision: pawl events show "+id) {
+		t.Fatalf("answered %+v, %v", answer, err)
+	}
+	r.says("ada", event.Retry.Name, id, "it works again", decide.Args{})
+	r.until("it is booked", func() bool {
+		return len(r.rows(`select account from finance_entries where account = $1`, x.own("acme"))) == 1
+	})
+}
+
 // An invoice is marked as paid outside of Stripe. Until version 2025-02 of Stripe's API, the invoice itself shows the
 // payment outside of Stripe. Since version 2025-03-31.basil, an invoice payment without a charge or a payment intent
 // shows it, if an event reports the invoice payment or the API returns it. pawl never publishes an event about a
@@ -541,10 +568,21 @@ func TestAssign_GuestAtAPaymentLink_HasThePurchase(t *testing.T) {
 		if err != nil || len(list) != min(len(x.order), 2) || slices.ContainsFunc(list, func(m billing.Money) bool { return m.Session != x.own("cs_1") || m.Kind == "payment" }) {
 			t.Errorf("%v: unassigned is %+v, %v; want the session with the money of its payment", x.order, list, err)
 		}
-		if _, err := r.operator().Decide(t.Context(), decide.Decision{Verb: money.Assign.Name, Target: x.own(assigned[n]), Args: decide.Args{Account: x.own("acme")}, Actor: "ada", Reason: "the customer's mail"}); err != nil {
-			t.Errorf("%v: assign %s: %v", x.order, assigned[n], err)
+		d := decide.Decision{Verb: money.Assign.Name, Target: x.own(assigned[n]), Args: decide.Args{Account: x.own("acme")}, Actor: "ada", Reason: "the customer's mail", Request: "once"}
+		said := "The review of event evt_0" + x.tag + " is approved with this decision."
+		if p, err := r.operator().Preview(t.Context(), d); err != nil || p.Failed() || len(p.Consequences) != 1 || p.Consequences[0].Text != said || p.WaitsFor != "" {
+			t.Errorf("%v: the preview of %s is %+v, %v; want %q", x.order, assigned[n], p, err, said)
 		}
-		r.says("ada", event.Approve.Name, "evt_0"+x.tag, "given to the account", decide.Args{})
+		answer, err := r.operator().Decide(t.Context(), d)
+		if err != nil || !strings.HasSuffix(answer.Message, ", and the review of event evt_0"+x.tag+" is approved; pawl books it within a minute") {
+			t.Errorf("%v: assign %s: %+v, %v", x.order, assigned[n], answer, err)
+		}
+		if n == 0 { // a repeated request changes nothing
+			r.come("the review is closed", []string{"evt_0" + x.tag}, receipt.Processed)
+			if again, err := r.operator().Decide(t.Context(), d); err != nil || !again.Repeated {
+				t.Errorf("again: %+v, %v", again, err)
+			}
+		}
 	}
 	whole := []string{"cs_1: acme complete paid 1500", "cs_1 grants pro 1 until 7d", "acme: active pro 1", "booked payment cs_1 1500 usd", "mailed order-email cs_1", "told billing.checkout.completed cs_1"}
 	paidBack := []string{"pi_1: acme 1500 refunded 500", "re_1: acme succeeded 500", "booked refund re_1 500 usd", "told billing.refund.succeeded re_1"}

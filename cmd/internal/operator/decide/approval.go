@@ -48,7 +48,7 @@ type twoPeople struct {
 // make. It refuses a person who can be neither the first nor the second person.
 func (d *Decision) twoPeople(ctx context.Context, subject string, c *Change) (*twoPeople, error) {
 	switch {
-	case !d.Operator.FourEyes || !c.Judges:
+	case !d.Operator.FourEyes || !c.Judges || d.follows:
 		if d.Confirms != "" {
 			return nil, d.waitsNoMore()
 		}

@@ -37,8 +37,9 @@ type Decision struct {
 	Operator *Operator `json:"-"`
 	DryRun   bool      `json:"-"`
 
-	// verb is the [Verb] with the name in Verb.
-	verb *Verb
+	// verb is the [Verb] with the name in Verb. follows is set if another decision includes this one; see Follow.
+	verb    *Verb
+	follows bool
 }
 
 // Item is an item of a job. The decision about an item is made in the name of the person who created the job.

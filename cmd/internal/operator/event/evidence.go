@@ -152,8 +152,11 @@ func readUnbooked(ctx context.Context, o *decide.Operator, e *Evidence) error {
 	for _, m := range found {
 		if m.Unassigned {
 			e.Unbooked = &m
-			e.Choices = append(e.Choices, decide.Choose(&money.Assign, m.ID, "",
-				"assigns its money to an account, and books it"))
+			does := "assigns its money to an account, and books it"
+			if e.Parked() && e.Receipt.ReasonCode == money.ReviewUnknown {
+				does = "assigns its money to an account, approves the review, and books it"
+			}
+			e.Choices = append(e.Choices, decide.Choose(&money.Assign, m.ID, "", does))
 		}
 	}
 	return err

@@ -3,6 +3,7 @@ package money
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ import (
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/money"
+	"github.com/pawlhq/pawl/schema/receipt"
+	"github.com/pawlhq/pawl/schema/timeline"
+	"github.com/pawlhq/pawl/workflows"
 )
 
 // AssignResult is the assigned money.
@@ -25,6 +29,10 @@ type AssignResult struct {
 	billing.Money
 	// AssignedTo is the account that owns the money now.
 	AssignedTo string `json:"assigned_to"`
+	// Approved lists the events with a review that the assignment has approved.
+	Approved []string `json:"approved_events,omitempty"`
+	// WaitsFor is the event that needs another decision before the money is booked. It is absent if no event does.
+	WaitsFor string `json:"waits_for_event,omitempty"`
 }
 
 // Assign implements `pawl payments assign`.
@@ -36,7 +44,8 @@ var Assign = decide.Verb{
 	Long: `Assign an object that is not booked to an account, and book it: a payment with its refunds and disputes, a
 refund, a dispute, a credit note or a checkout session. pawl payments unassigned lists these objects. pawl books the
 payments of an invoice with the invoice: assign the refund or the dispute of an invoice, and not its payment. If you
-assign a checkout session, the account gets the purchase, and pawl sends the e-mail.
+assign a checkout session, the account gets the purchase, and pawl sends the e-mail. The assignment also approves the
+review account_unknown of the session.
 
 An assignment is final: the object and its entry stay with the account. pawl creates an account that it does not know,
 so check the name with --dry-run, which warns about a new account. docs/operations/unassigned-payments.md describes how
@@ -61,21 +70,28 @@ var assignRule = decide.Rule[billing.Money, *AssignResult]{
 		return &decide.Change{
 			Target: m.ID,
 			Before: map[string]any{"mode": m.Mode, "kind": m.Kind, "account": m.Account, "amount": m.Amount,
-				"currency": m.Currency},
+				"currency": m.Currency, "receipt": fact.ReceiptID},
 			Judges: m.Mode == decide.Live,
 			Money:  map[string]int64{m.Currency: m.Amount},
 			After:  map[string]any{"account": d.Account},
 			Do:     accounts.ApplyFact(d, fact),
 		}, nil
 	},
-	Act: func(_ context.Context, d *decide.Decision, m billing.Money, _ decide.Recorded) (string, *AssignResult,
+	Act: func(ctx context.Context, d *decide.Decision, m billing.Money, rec decide.Recorded) (string, *AssignResult,
 		error) {
-		when := "within seconds"
-		if m.Session != "" {
-			when += " with its checkout session, or once a review of that is answered"
+		var before struct{ Receipt string }
+		if err := rec.Read(rec.Before, &before); err != nil {
+			return "", nil, err
 		}
-		return fmt.Sprintf("%s of %s is assigned to %s, and is booked %s", m.Kind, money.Format(m.Amount, m.Currency),
-			d.Account, when), &AssignResult{m, d.Account}, nil
+		var err error
+		made := &AssignResult{Money: m, AssignedTo: d.Account}
+		if made.Approved, err = approve(ctx, d, m); err != nil {
+			return "", nil, err
+		}
+		if made.WaitsFor, err = waitsFor(ctx, d, before.Receipt); err != nil {
+			return "", nil, err
+		}
+		return made.says(), made, nil
 	},
 	Warn: func(ctx context.Context, d *decide.Decision, m billing.Money) (string, error) {
 		return unseen(ctx, d.Operator.DB, m.Mode, d.Account)
@@ -85,8 +101,79 @@ var assignRule = decide.Rule[billing.Money, *AssignResult]{
 		if err != nil {
 			return err
 		}
-		return accounts.ForecastFact(ctx, d, d.Account, fact, p)
+		if err := accounts.ForecastFact(ctx, d, d.Account, fact, p); err != nil {
+			return err
+		}
+		reviews, err := reviewsOf(ctx, d, m)
+		for _, r := range reviews {
+			p.Consequences = append(p.Consequences, decide.Consequence{About: "review",
+				Text: "The review of event " + r.EventID + " is approved with this decision."})
+		}
+		if err == nil {
+			p.WaitsFor, err = waitsFor(ctx, d, fact.ReceiptID)
+		}
+		if p.WaitsFor != "" {
+			p.WaitsFor = "a decision about event " + p.WaitsFor
+		}
+		return err
 	},
+}
+
+func (a *AssignResult) says() string {
+	says := fmt.Sprintf("%s of %s is assigned to %s", a.Kind, money.Format(a.Amount, a.Currency), a.AssignedTo)
+	if len(a.Approved) > 0 {
+		says += ", and the review of event " + strings.Join(a.Approved, ", ") + " is approved"
+	}
+	if a.WaitsFor != "" {
+		return says + "; pawl books it after event " + a.WaitsFor + " continues, which waits for a decision: " +
+			"pawl events show " + decide.ShellWord(a.WaitsFor)
+	}
+	return says + "; pawl books it within a minute"
+}
+
+// reviewsOf returns the events with an open review that asks for the account of the money.
+func reviewsOf(ctx context.Context, d *decide.Decision, m billing.Money) ([]timeline.Receipt, error) {
+	return timeline.List(ctx, d.Operator.DB, timeline.Filter{About: []string{cmp.Or(m.Session, m.ID)}, Mode: m.Mode,
+		Status: string(receipt.NeedsReview), ReasonCode: ReviewUnknown})
+}
+
+// ReviewUnknown is the reason code of the review of a paid session without an account.
+const ReviewUnknown = "account_unknown"
+
+// approve approves the reviews of the money, because the assignment answers them. It returns the IDs of their events. A
+// review that another person has answered in the meantime is left out.
+func approve(ctx context.Context, d *decide.Decision, m billing.Money) (events []string, err error) {
+	reviews, err := reviewsOf(ctx, d, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range reviews {
+		_, err := d.Follow(ctx, workflows.UpdateApprove, r.ID)
+		if _, refused := errors.AsType[*decide.RefusedError](err); refused {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, r.EventID)
+	}
+	return events, nil
+}
+
+// waitsFor returns the event that has to continue before the money is booked, or "". The scheduled action that books
+// the money belongs to the given receipt, and waits while the receipt is parked.
+func waitsFor(ctx context.Context, d *decide.Decision, id string) (string, error) {
+	found, err := timeline.Find(ctx, d.Operator.DB, id)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	switch r := found[0]; receipt.Status(r.Status) {
+	case receipt.NeedsReview, receipt.Dead:
+		if r.ReasonCode != ReviewUnknown {
+			return r.EventID, nil
+		}
+	}
+	return "", nil
 }
 
 // unseen returns a warning if pawl has no data of the account in the mode, because a mistyped name would create a new
