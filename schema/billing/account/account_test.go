@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -303,6 +304,43 @@ func TestStanding(t *testing.T) {
 	} {
 		if got := s.Standing(now); got != want {
 			t.Errorf("%+v %s, want %s", s, got, want)
+		}
+	}
+}
+
+// A task to map a price has the amount that the account has paid last for each order with the price.
+func TestTasks_UnmappedPrice_LastPayments(t *testing.T) {
+	t.Parallel()
+	db := schematest.New(t)
+	for _, sql := range []string{
+		`insert into subscriptions (mode, id, account, status, state) values ('live', 'sub_1', 'acme', 'active', '{"Asks":["price_gold"]}'), ('live', 'sub_2', 'acme', 'active', '{}')`,
+		`insert into invoices (mode, id, account, subscription, status, amount, currency, period_start, occurred_at, state) values
+			('live', 'in_1', 'acme', 'sub_1', 'paid', 4900, 'usd', '2026-11-01', now(), '{}'), ('live', 'in_2', 'acme', 'sub_1', 'paid', 29900, 'usd', '2026-12-01', now(), '{}'),
+			('live', 'in_3', 'acme', 'sub_2', 'paid', 100, 'usd', '2026-12-01', now(), '{}')`,
+		`insert into objects (mode, kind, id, account, state) values ('live', 'checkout', 'cs_1', 'acme', '{"Amount":1500,"Currency":"usd","Asks":["price_gold"]}')`,
+		`insert into tasks (mode, kind, object, account, state, title, effect_key, amount, currency) values
+			('live', 'unknown_price', 'acme:price_gold', 'acme', 'open', 'map', '', 0, ''), ('live', 'dispute', 'dp_1', 'acme', 'open', 'answer', '', 700, 'eur')`,
+	} {
+		exec(t, db, sql)
+	}
+	tasks, err := account.OpenTasks(t.Context(), db, account.TaskFilter{Limit: 9})
+	if err != nil || len(tasks) != 2 {
+		t.Fatalf("%+v, %v", tasks, err)
+	}
+	for _, task := range tasks {
+		want := map[string]string{"unknown_price": "31400 usd", "dispute": "700 eur"}[task.Kind]
+		if got := fmt.Sprint(task.Amount, " ", task.Currency); got != want {
+			t.Errorf("%s has %s, want %s", task.Kind, got, want)
+		}
+	}
+	counts, err := account.CountTasks(t.Context(), db, true)
+	if err != nil || len(counts) != 2 {
+		t.Fatalf("%+v, %v", counts, err)
+	}
+	for _, c := range counts {
+		want := map[string]map[string]int64{"unknown_price": {"usd": 31400}, "dispute": {"eur": 700}}[c.Kind]
+		if !maps.Equal(c.Money, want) {
+			t.Errorf("%s counts %v, want %v", c.Kind, c.Money, want)
 		}
 	}
 }

@@ -69,10 +69,26 @@ const whose = `coalesce(nullif(t.account, ''),
     (select account from invoices where mode = t.mode and id = substring(t.object from '[^:]*$')),
     (select account from subscriptions where mode = t.mode and id = substring(t.object from '[^:]*$')), '')`
 
+// worth joins the money of a task. For an unmapped price it is the last payment of each order of the account with this
+// price. If the payments have different currencies, worth contains the largest sum.
+const worth = `
+ cross join lateral (
+    select coalesce(nullif(t.amount, 0), paid.amount, 0) as amount, coalesce(nullif(t.currency, ''), paid.currency, '') as currency
+      from (select) one left join lateral (
+        select sum(bill.amount)::bigint as amount, bill.currency from (
+            select i.amount, i.currency from subscriptions s cross join lateral (
+                  select amount, currency from invoices
+                   where mode = s.mode and subscription = s.id and subscription <> '' and amount > 0 order by period_start desc limit 1) i
+             where s.account = t.account and s.mode = t.mode and s.state -> 'Asks' ? substring(t.object from '[^:]*$')
+             union all
+            select (o.state ->> 'Amount')::bigint, o.state ->> 'Currency' from objects o
+             where o.account = t.account and o.kind = 'checkout' and o.mode = t.mode and o.state -> 'Asks' ? substring(t.object from '[^:]*$')) bill
+         where t.kind = 'unknown_price' and t.account <> '' group by bill.currency order by 1 desc limit 1) paid on true) worth`
+
 // taskColumns are the fields of [Task]. They contain the event of the effect that opened the task.
 const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at,
-       coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, t.amount, t.currency, t.state
-  from tasks t`
+       coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, worth.amount, worth.currency, t.state
+  from tasks t` + worth
 
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +
 	` = $1 and t.mode = $2 order by t.created_at, t.kind, t.object`
@@ -91,10 +107,10 @@ select ` + taskColumns + ` where t.state = 'open' and ($1 = '' or t.mode = $1) a
 
 var countTasksSQL = `
 with sums as (
-    select kind, mode, about, currency, count(*) as tasks, min(created_at) as oldest, min(due_by) as due_by, ` + schema.Total("amount") + ` as amount
-      from tasks t cross join lateral (select case when $1 then ` + about + ` else '' end as about) a
-     where state = 'open'
-     group by kind, mode, about, currency)
+    select t.kind, t.mode, about, worth.currency, count(*) as tasks, min(t.created_at) as oldest, min(t.due_by) as due_by, ` + schema.Total("worth.amount") + ` as amount
+      from tasks t cross join lateral (select case when $1 then ` + about + ` else '' end as about) a` + worth + `
+     where t.state = 'open'
+     group by t.kind, t.mode, about, worth.currency)
 select kind, mode, sum(tasks)::int, about, min(oldest), min(due_by),
        jsonb_object_agg(currency, amount) filter (where currency <> '')
   from sums group by kind, mode, about order by mode, min(due_by), min(oldest), kind, about`

@@ -156,7 +156,7 @@ func (d *Dispute) Tasks() (tasks []Task) {
 			"Submit evidence for dispute "+d.ID+due))
 	}
 	for i := range tasks {
-		tasks[i].DueBy = d.EvidenceDue
+		tasks[i].DueBy, tasks[i].Money = d.EvidenceDue, Money{d.Amount, d.Currency}
 	}
 	return tasks
 }
