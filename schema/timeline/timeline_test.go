@@ -57,7 +57,7 @@ func TestStatements(t *testing.T) {
 	// A list reads back in time until it has enough rows, and speeds reads up to 1,000 events. A list by source or type
 	// uses its index.
 	schematest.CheckStatements(t, schematest.New(t), schematest.OnPurpose{
-		Walks: []string{"list", "sum", "speeds", "took"}, Open: []string{"list kind", "list open", "sum kind", "sum open", "parked", "waiting", "oldest"},
+		Walks: []string{"list", "sum", "speeds", "took"}, Open: []string{"list kind", "list open", "sum kind", "sum open", "parked", "waiting", "oldest", "failing"},
 		Made: timeline.Lists(),
 	})
 }

@@ -177,14 +177,19 @@ var unstarted = Kind{
 var uncertain = Kind{
 	Name: Uncertain, Runbook: "uncertain-email",
 	read: func(ctx context.Context, r Reader) (list []notice.Condition, err error) {
-		found, err := ledger.Doubtful(ctx, r.DB, doubtfulFor)
+		found, err := ledger.Doubtful(ctx, r.DB, 0)
 		for _, d := range found {
+			they := "they"
+			if d.Effects == 1 {
+				they = "it"
+			}
 			list = append(list, notice.Condition{
-				Name: d.Mode + ":" + d.Kind, Severity: notice.Ticket, Since: d.Since, Count: d.Effects,
-				Message: fmt.Sprintf("%s (%s) in %s mode: it is not known whether they happened",
-					output.Plural(d.Effects, "step"), label.KindOf(d.Kind).Name, d.Mode),
-				Command: "events list --reason-code " + inDoubt + " --mode " + d.Mode,
-				Labels:  map[string]string{"reason_code": inDoubt, "mode": d.Mode},
+				Name: d.Mode + ":" + d.Kind, Severity: r.after(doubtfulFor, d.Since, notice.Ticket), Since: d.Since,
+				Count: d.Effects,
+				Message: fmt.Sprintf("%s (%s) in %s mode: it is not known whether %s happened",
+					output.Plural(d.Effects, "step"), label.KindOf(d.Kind).Name, d.Mode, they),
+				Command: "effects list --state uncertain",
+				Labels:  map[string]string{"state": "uncertain", "mode": d.Mode},
 			})
 		}
 		return list, err

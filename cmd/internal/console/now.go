@@ -26,6 +26,8 @@ type nowPage struct {
 	Mode   modeSwitch
 	Wrong  []wrong
 	Oldest *timeline.Open
+	// Failing lists the oldest failing steps of events that pawl retries.
+	Failing shownTable
 	// Calm lists the other parts of the status: automatic retries, sinks, and jobs.
 	Calm []shownTable
 }
@@ -81,6 +83,15 @@ func (s *Server) home(v *visit) error {
 			page.Wrong[i].Button = button{Label: "Open", Href: cmp.Or(row.See, "/sinks")}
 		}
 	}
+	mode := "live"
+	if page.Mode.Test {
+		mode = "test"
+	}
+	failing, err := timeline.ReadFailing(v.ctx(), s.Operator.DB, mode, mostFailing)
+	if err != nil {
+		return err
+	}
+	page.Failing = newTable(tables.Failing(failing))
 	page.calm(tables.Waiting(r.Waiting, now), func(i int) string {
 		q := url.Values{"status": {r.Waiting[i].Status}}
 		if r.Waiting[i].ReasonCode != "" {
@@ -92,6 +103,9 @@ func (s *Server) home(v *visit) error {
 	page.calm(tables.Jobs(r.Jobs), func(i int) string { return "/jobs/" + url.PathEscape(r.Jobs[i].ID) })
 	return s.render(v, http.StatusOK, "now", "Now", page)
 }
+
+// mostFailing is the maximum number of failing steps on the page. An outage is one row of its sink.
+const mostFailing = 10
 
 // calm adds a table. Each number of a row leads to the list that it counts.
 func (p *nowPage) calm(rows output.Table, href func(row int) string) {
@@ -151,13 +165,13 @@ func pendingHref(p pending.Decision) string {
 var (
 	subjectPages = map[string]string{
 		condition.Parked: "/events", condition.Unmapped: "/events", condition.Unrouted: "/events",
-		condition.Uncertain: "/events", condition.Task: "/tasks", condition.Unassigned: "/payments/unassigned",
+		condition.Uncertain: "/effects", condition.Task: "/tasks", condition.Unassigned: "/payments/unassigned",
 		condition.Sink: "/sinks", condition.Rejected: "/rejections",
 		condition.Rules: "/rules",
 	}
-	subjectNouns = map[string]string{"/events": "event", "/tasks": "task", "/payments/unassigned": "payment",
-		"/sinks": "sink", "/rejections": "refused delivery", "/rules": "version"}
-	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"},
+	subjectNouns = map[string]string{"/events": "event", "/effects": "step", "/tasks": "task",
+		"/payments/unassigned": "payment", "/sinks": "sink", "/rejections": "refused delivery", "/rules": "version"}
+	pageFilters = map[string][]string{"/events": event.Criteria, "/tasks": {"mode", "kind"}, "/effects": {"state"},
 		"/payments/unassigned": {"mode"}, "/rejections": {"source"}}
 )
 

@@ -68,6 +68,19 @@ func Waiting(causes []timeline.Cause, now time.Time) output.Table {
 	})
 }
 
+// Failing lists the effects that pawl tries again, and the effects that may have happened.
+func Failing(effects []timeline.Failing) output.Table {
+	const headings = "FAILING STEP|RESULT|ACCOUNT|ABOUT|AMOUNT|ANSWER|SINCE|EVENT"
+	return output.Rows(headings, effects, func(f timeline.Failing) []any {
+		state, answer := "tried again", answerOf(f.Kind, f.Key, f.Error)
+		if f.State == "uncertain" {
+			state = f.State
+		}
+		return []any{label.StepOf(f.Kind, f.Key).Name, output.Badge(state), accountLink(f.Account, f.Mode),
+			aboutLink(f.Number, f.Object, f.Account), Amount(f.Amount, f.Currency), answer, f.Since, eventLink(f.Event)}
+	})
+}
+
 // Speeds lists how long the steps take from the receipt of an event, by kind: the median, and the 95th percentile.
 func Speeds(speeds []timeline.Speed) output.Table {
 	return output.Rows("STEP|TIMES|P50|P95", speeds, func(s timeline.Speed) []any {
