@@ -42,6 +42,7 @@ var ingressPrivileges = []privilege{
 	{"select", "", "pauses", "a paused source starts no runs"},
 	{"select", "", "effects_from", "it checks when effects begin"},
 	{"insert", "mode, at, changed_by", "effects_from", "the first start stores when effects begin"},
+	{"select", "", "reloads", "an operator requests that it loads its configuration again"},
 	{"select", "", "schema_version", "it checks that its version fits the database"},
 }
 
@@ -53,7 +54,7 @@ var workerPrivileges = []privilege{
 		"checkouts, entitlements", "the views of these tables"},
 	{"select", "", readerViews, "the command line shows what readers see"},
 	{"insert", "", everyTable + " but sessions, schema_version, console_requests, operator_actions, recoveries, facts, redeliveries, " +
-		"effect_attempts, outbox, pauses, outages, billing_rules_changes, notice_messages, readings, tokens, jobs",
+		"effect_attempts, outbox, pauses, reloads, outages, billing_rules_changes, notice_messages, readings, tokens, jobs",
 		"flows and decisions write rows"},
 	{"insert", "but id, at", "operator_actions, billing_rules_changes",
 		"a chosen number or time would hide later rows"},
@@ -62,6 +63,7 @@ var workerPrivileges = []privilege{
 	{"insert", "but id", "redeliveries, effect_attempts, notice_messages, outages", "Postgres numbers the rows"},
 	{"insert", "but id, created_at", "outbox", "destinations get events in this order"},
 	{"insert", "but id, since", "pauses", "since is the current time"},
+	{"insert", "but id, requested_at", "reloads", "a chosen number would hide later requests"},
 	{"insert", "but at", "readings", "a parse of payloads is recorded with the current time"},
 	{"insert", "but made_at, used_at, revoked_at", "tokens", "a new token is unused"},
 	{"insert", "but created_at", "jobs", "created_at is the current time"},

@@ -57,6 +57,8 @@ var table = []rule{
 		may: []string{"ingress/webhook", "ingress/hmac"}, never: []string{pgx, temporal, echo},
 	},
 	{packages: "cmd/internal/role", may: []string{}, never: []string{pgx, temporal, echo}},
+	{packages: "cmd/internal/config/change", may: []string{"cmd/internal/config"}, never: []string{pgx, echo, "context"}},
+	{packages: "cmd/internal/handover", may: []string{}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/config", may: []string{"cmd/internal/role", "ingress/webhook", "activities/flow", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/dev/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/output", may: []string{}, never: []string{pgx, temporal, echo}},
@@ -86,7 +88,8 @@ var table = []rule{
 	{
 		packages: "cmd/internal/process",
 		may: []string{
-			"cmd/internal/condition", "cmd/internal/config", "cmd/internal/operator/...", "cmd/internal/ops", "cmd/internal/telemetry", "ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
+			"cmd/internal/condition", "cmd/internal/config", "cmd/internal/config/change", "cmd/internal/handover", "cmd/internal/operator/...", "cmd/internal/ops", "cmd/internal/telemetry",
+			"ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
 			"ingress/webhook", "workflows/...", "activities/...", "schema/...",
 		},
 		never: []string{echo},

@@ -15,7 +15,7 @@ func ingressCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ingress", Short: "Receive webhooks and start their workflows", Args: command.NoArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), a, process.Ingress, func(ctx context.Context, n *process.Node) error {
+			parts := func(ctx context.Context, n *process.Node) error {
 				group, ctx := errgroup.WithContext(ctx)
 				group.Go(func() error { return n.RunIngress(ctx, nil) })
 				if withWorker {
@@ -25,7 +25,8 @@ func ingressCommand(a *command.App) *cobra.Command {
 					group.Go(func() error { return runConsole(ctx, a, n) })
 				}
 				return group.Wait()
-			})
+			}
+			return serve(cmd.Context(), a, process.Ingress, withWorker, parts)
 		},
 	}
 	cmd.Flags().BoolVar(&withWorker, "worker", false, "also run a worker in this process, so that the first task of a workflow needs no poll")
@@ -34,7 +35,7 @@ func ingressCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-func serve(ctx context.Context, a *command.App, kind process.Kind,
+func serve(ctx context.Context, a *command.App, kind process.Kind, withWorker bool,
 	part func(context.Context, *process.Node) error) error {
 	cfg, err := a.Load()
 	if err != nil {
@@ -42,14 +43,15 @@ func serve(ctx context.Context, a *command.App, kind process.Kind,
 	}
 	a.WarnOfFiles(cfg)
 	defer a.Lines.Together()()
-	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.Env, Log: a.Log}, kind, part)
+	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.Env, Log: a.Log, Load: a.Load,
+		Worker: withWorker}, kind, part)
 }
 
 func workerCommand(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Run workflows and effects, and publish the outbox", Args: command.NoArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), a, process.Worker,
+			return serve(cmd.Context(), a, process.Worker, true,
 				func(ctx context.Context, n *process.Node) error { return runWorker(ctx, a, n) })
 		},
 	}

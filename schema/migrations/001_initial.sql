@@ -391,6 +391,14 @@ create table outage_events (
 -- newest first, which would read the events of all later outages as well.
 create index outage_events_receipt on outage_events using hash (receipt_id);
 
+-- The requests of operators that all processes of a kind, or "all" processes, load their configuration files again.
+create table reloads (
+    id           bigint      generated always as identity primary key,
+    process      text        not null check (process in ('ingress', 'worker', 'console', 'all')),
+    requested_at timestamptz not null default now(),
+    requested_by text        not null
+);
+
 -- Current and earlier pauses. While a sink is paused, its effects wait; while a source is paused, its runs wait.
 create table pauses (
     id    bigint      generated always as identity primary key,

@@ -26,6 +26,7 @@ func Commands(a *command.App) []*cobra.Command {
 			accountsLink(a), accountsLinks(a)),
 		rebuildCommand(a),
 		recoverCommand(a),
+		reloadCommand(a),
 		of("scheduled", "The scheduled actions: ends of access, reminders, bookings"),
 		of("emails", "The e-mails to customers", emailsPreview(a)),
 		command.Group("rules", "The billing rules: plans, prices, account mapping and policy",

@@ -72,6 +72,9 @@ func (c *checker) check() {
 
 // resolve reads the value of a reference. A warning is added to the configuration.
 func (c *checker) resolve(r *Ref, key string) {
+	if path := r.path(c.dir); path != "" && !slices.Contains(c.cfg.SecretFiles, path) {
+		c.cfg.SecretFiles = append(c.cfg.SecretFiles, path)
+	}
 	warning, err := r.resolve(c.dir, c.env)
 	switch fix := "set it, or correct " + strconv.Quote(r.String()); {
 	case err != nil && c.secretless:

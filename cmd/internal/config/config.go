@@ -39,6 +39,8 @@ type Config struct {
 	// Warnings lists usable but doubtful settings, e.g. a secret file that others can read, or two senders with the
 	// same secret.
 	Warnings Faults `yaml:"-"`
+	// SecretFiles lists the paths of the files that references name.
+	SecretFiles []string `yaml:"-"`
 }
 
 // Development configures pawl on a developer's machine. Only `pawl dev` writes this section.

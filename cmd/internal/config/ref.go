@@ -61,6 +61,15 @@ func ReadRef(text string, env func(string) (string, bool)) (r Ref, err error) {
 	return r, err
 }
 
+// path returns the path of the referenced file, or "" if the value is not in a file.
+func (r Ref) path(dir string) string {
+	path, found := strings.CutPrefix(r.from, "file:")
+	if found && !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return path
+}
+
 // resolve reads the referenced value. Files are relative to dir. The warning names a file that others can read.
 func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning string, err error) {
 	kind, name, _ := strings.Cut(r.from, ":")
@@ -74,10 +83,7 @@ func (r *Ref) resolve(dir string, env func(string) (string, bool)) (warning stri
 		}
 		return "", nil
 	}
-	path := name
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
+	path := r.path(dir)
 	content, mode, err := readSecret(path)
 	if err != nil {
 		// The path is already part of the key's line, so the cause omits it.

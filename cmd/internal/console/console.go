@@ -190,16 +190,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Run serves the configured address until ctx ends. ready, if set, is called with the address of the listener.
-func (s *Server) Run(ctx context.Context, ready func(net.Addr)) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Config.Console.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for the console (console.listen): %w", err)
-	}
-	s.Log.InfoContext(ctx, "console listens", "address", listener.Addr().String())
-	if ready != nil {
-		ready(listener.Addr())
-	}
+// Run serves l until ctx ends.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watch, end := context.WithCancel(ctx)
@@ -213,7 +205,7 @@ func (s *Server) Run(ctx context.Context, ready func(net.Addr)) error {
 		defer cancel()
 		stopped <- s.http.Shutdown(ending)
 	})
-	if err := s.Serve(listener); err != nil {
+	if err := s.Serve(l); err != nil {
 		return err
 	}
 	if !stop() {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/people"
 	"github.com/pawlhq/pawl/cmd/internal/operator/recovery"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rejection"
+	"github.com/pawlhq/pawl/cmd/internal/operator/reload"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/operator/sink"
 	"github.com/pawlhq/pawl/cmd/internal/operator/source"
@@ -21,7 +22,7 @@ import (
 // Verbs lists the verbs of all resources.
 var Verbs = slices.Concat(event.Verbs, account.Verbs, money.Verbs, task.Verbs,
 	job.Verbs, source.Verbs, sink.Verbs, rules.Verbs, token.Verbs, rejection.Verbs,
-	decide.Verbs{decide.Withdraw, recovery.Recover})
+	decide.Verbs{decide.Withdraw, recovery.Recover, reload.Reload})
 
 // Calls lists the requests of consoles, other than decisions and their previews, that a worker executes.
 var Calls = []decide.Call{event.ExamineCall, event.ShowBodyCall, job.PreviewCall, people.RecordCall}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"golang.org/x/sync/errgroup"
@@ -10,9 +11,15 @@ import (
 	"github.com/pawlhq/pawl/schema"
 )
 
-// RunConsole serves the console until ctx ends. serve must call listens with its address when it listens. After this
-// call the node is ready while the database responds.
-func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, listens func(net.Addr)) error) error {
+// RunConsole serves the console until ctx ends, with a server for its listener. The node is ready while the database
+// responds.
+func (n *Node) RunConsole(ctx context.Context, serve func(context.Context, net.Listener) error) error {
+	listener, err := n.listeners.Listen(ctx, n.Config.Console.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for the console (console.listen): %w", err)
+	}
+	n.log.InfoContext(ctx, "console listens", "address", listener.Addr().String())
+	n.join(ops.Part{Name: pages, Probe: func(ctx context.Context) (string, error) { return "", n.Pool.Ping(ctx) }})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if !n.Config.Dev.Enabled {
@@ -21,12 +28,7 @@ func (n *Node) RunConsole(ctx context.Context, serve func(ctx context.Context, l
 		}
 		return nil
 	})
-	group.Go(func() error {
-		return serve(ctx, func(net.Addr) {
-			n.join(ops.Part{Name: pages,
-				Probe: func(ctx context.Context) (string, error) { return "", n.Pool.Ping(ctx) }})
-		})
-	})
+	group.Go(func() error { return serve(ctx, listener) })
 	return group.Wait()
 }
 

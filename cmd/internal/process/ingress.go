@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"fmt"
-	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -69,7 +68,7 @@ func (n *Node) Listen(ctx context.Context, receipts ingress.Receipts, offer func
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.Config.Ingress.Listen)
+	listener, err := n.listeners.Listen(ctx, n.Config.Ingress.Listen)
 	if err != nil {
 		_ = server.Shutdown(ctx)
 		return fmt.Errorf("listen for webhooks (ingress.listen): %w", err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -18,11 +17,11 @@ import (
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/handover"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/cmd/internal/telemetry"
@@ -65,6 +64,9 @@ type Node struct {
 	fits, stopping atomic.Bool
 	// auditBroken is set if the last check found that the audit trail was modified.
 	auditBroken atomic.Bool
+	// reloadFailed is set after a new configuration could not be used. The nodes of a process share their listeners.
+	reloadFailed atomic.Bool
+	listeners    *handover.Listeners
 	// parts are the parts that run; see join.
 	parts   []ops.Part
 	joining sync.Mutex
@@ -110,13 +112,17 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	commits := receipt.Options{Commit: groupcommit.Config{Flushed: flushed}}
 	n := &Node{
 		Config: cfg, log: log, providers: providers, telemetry: tel, tracing: tracing, Temporal: temporal,
-		gates: newGates(cfg), back: make(chan string, 64), Breaking: effect.DefaultBreaking,
+		listeners: new(handover.Listeners), gates: newGates(cfg),
+		back: make(chan string, 64), Breaking: effect.DefaultBreaking,
 		Pool: pool, Receipts: receipt.NewStore(pool, commits), Runs: run.NewStore(pool, commits),
 		commits: commits.Commit, IntakePool: intake, intake: receipt.NewStore(intake, commits),
 		starts: run.NewStore(intake, commits),
 	}
 	n.resets = newResets(temporal, n.Runs.Intervened, log)
 	if n.operator, err = NewOperator(cfg, pool, n.Receipts, temporal, log); err != nil {
+		return nil, err
+	}
+	if err := observeReload(tel.Meter(), &n.reloadFailed); err != nil {
 		return nil, err
 	}
 	return n, observePools(tel.Meter(), map[string]*pgxpool.Pool{"effects": pool, "intake": intake})
@@ -172,6 +178,27 @@ func (n *Node) running(kind Kind) []ops.Part {
 		return nil
 	}
 	return append(parts, ops.Part{Name: temporalPart, Probe: n.probeTemporal})
+}
+
+// working returns an error if the node is not ready, or its main part fails. For a worker, Temporal must respond as
+// well.
+func working(ctx context.Context, n *Node, kind Kind) error {
+	if err := n.ready(); err != nil {
+		return err
+	}
+	parts := n.running(kind)
+	if len(parts) == 0 {
+		return errors.New("it is starting")
+	}
+	for _, p := range parts {
+		if !p.Decides && (kind != Worker || p.Name != temporalPart) {
+			continue
+		}
+		if _, err := p.Probe(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	return nil
 }
 
 // The parts of a process, as /readyz names them.
@@ -328,23 +355,4 @@ func (n *Node) UntilDone(ctx context.Context, what string, f func(context.Contex
 			return ctx.Err()
 		}
 	}
-}
-
-// RunOps serves liveness, readiness and metrics at the address that is configured for this kind of process.
-func (n *Node) RunOps(ctx context.Context, kind Kind) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", kind.Ops(n.Config))
-	if err != nil {
-		return fmt.Errorf("listen for health and metrics (ops.%s): %w", kind, err)
-	}
-	server := ops.New(ops.Config{Ready: n.ready, Parts: func() []ops.Part { return n.running(kind) },
-		Metrics: n.telemetry.Handler(), Log: n.log})
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Serve(listener) })
-	group.Go(func() error {
-		<-ctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		return server.Shutdown(stop)
-	})
-	return group.Wait()
 }

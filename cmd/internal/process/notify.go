@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/condition"
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
-	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/schema/notice"
 )
 
@@ -128,20 +126,8 @@ func (n *Node) beat(ctx context.Context, group *errgroup.Group, kind Kind) {
 func (n *Node) beatOnce(ctx context.Context, client *http.Client, to string, kind Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := n.ready(); err != nil {
-		return err
-	}
-	parts := n.running(kind)
-	if !slices.ContainsFunc(parts, func(p ops.Part) bool { return p.Decides }) {
-		return errors.New("it is starting")
-	}
-	for _, p := range parts {
-		if !p.Decides && (kind != Worker || p.Name != temporalPart) {
-			continue
-		}
-		if _, err := p.Probe(ctx); err != nil {
-			return fmt.Errorf("not called: %s: %w", p.Name, err)
-		}
+	if err := working(ctx, n, kind); err != nil {
+		return fmt.Errorf("not called: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
 	if err != nil {

@@ -33,12 +33,7 @@ type fileRules struct {
 // propose stores the rules as a proposal. If the database has no rules, they become active. propose is called every
 // minute, so that the list of proposals shows which workers are running.
 func (m *fileRules) propose(ctx context.Context) error {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "an unnamed host"
-	}
-	own, active, err := billing.Propose(ctx, m.DB, BillingPolicy(m.config),
-		fmt.Sprintf("worker on %s (%d)", host, os.Getpid()))
+	own, active, err := billing.Propose(ctx, m.DB, BillingPolicy(m.config), processName(Worker))
 	if err != nil || active == own {
 		return err
 	}
@@ -47,6 +42,15 @@ func (m *fileRules) propose(ctx context.Context) error {
 			"active", active, "proposed", own)
 	}
 	return nil
+}
+
+// processName returns a name of this process for people: its kind, host and number.
+func processName(kind Kind) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unnamed host"
+	}
+	return fmt.Sprintf("%s on %s (%d)", kind, host, os.Getpid())
 }
 
 // adopt proposes the rules in the file, and activates them if this does not need a person's decision. A development

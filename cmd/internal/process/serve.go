@@ -2,13 +2,17 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -18,6 +22,12 @@ type Setup struct {
 	Providers map[string]webhook.Provider
 	Env       func(string) (string, bool)
 	Log       *slog.Logger
+	// Load loads the configuration file again. If it is nil, the process keeps its configuration.
+	Load func() (*config.Config, error)
+	// Worker is set if the process runs a worker. Its database role can then write to the audit trail.
+	Worker bool
+	// lookEvery replaces the constant in tests.
+	lookEvery time.Duration
 }
 
 // Kind is a kind of process, as named in the configuration.
@@ -66,41 +76,71 @@ func (k Kind) linger(cfg *config.Config) time.Duration {
 
 // Serve runs one part of pawl and the ops listener until ctx ends. An ingress continues for its shutdown delay. During
 // this time it reports that it is not ready, but still accepts requests, so that a load balancer never finds a closed
-// port.
+// port. On SIGHUP, on the request of an operator, and after a change of a secret's file, the process loads its
+// configuration file again; see [server.reload].
 func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *Node) error) error {
 	limitMemory(s.Env)
 	room := newHeadroom(s.Env)
 	defer runtime.KeepAlive(room)
-	n, err := New(ctx, s.Config, s.Providers, s.Log)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	p := &server{Setup: s, kind: kind, part: part}
+	first, err := p.begin(running, s.Config)
 	if err != nil {
 		return err
 	}
-	defer n.Close()
-	n.kind = kind
-	if err := n.CheckSchema(ctx); err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	p.current.Store(first)
 	ended := context.AfterFunc(ctx, func() {
-		n.stopping.Store(true)
+		p.current.Load().node.stopping.Store(true)
 		time.AfterFunc(kind.linger(s.Config), stop)
 	})
 	defer ended()
 	group, running := errgroup.WithContext(running)
 	coreLeft := false
 	group.Go(func() error {
-		if err := n.awaitSchema(running); err != nil {
+		if err := first.node.awaitSchema(running); err != nil {
 			return err
 		}
-		coreLeft = n.leaveCore(running, s.Env)
+		coreLeft = first.node.leaveCore(running, s.Env)
 		return nil
 	})
-	group.Go(func() error { return part(running, n) })
-	group.Go(func() error { return n.RunOps(running, kind) })
+	group.Go(func() error { return p.run(ctx, running) })
+	group.Go(func() error {
+		return runOps(running, s.Config, kind, func() *Node { return p.current.Load().node })
+	})
 	err = group.Wait()
 	if coreLeft {
 		runtime.SetDefaultGOMAXPROCS() // SetDefaultGOMAXPROCS ignores the environment
 	}
 	return err
+}
+
+// RunOps serves liveness, readiness and metrics at the address that is configured for this kind of process.
+func (n *Node) RunOps(ctx context.Context, kind Kind) error {
+	return runOps(ctx, n.Config, kind, func() *Node { return n })
+}
+
+// runOps serves liveness, readiness and metrics of the current node.
+func runOps(ctx context.Context, cfg *config.Config, kind Kind, current func() *Node) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", kind.Ops(cfg))
+	if err != nil {
+		return fmt.Errorf("listen for health and metrics (ops.%s): %w", kind, err)
+	}
+	server := ops.New(ops.Config{
+		Ready: func() error { return current().ready() },
+		Parts: func() []ops.Part { return current().running(kind) },
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			current().telemetry.Handler().ServeHTTP(w, r)
+		}),
+		Log: current().log,
+	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return server.Shutdown(stop)
+	})
+	return group.Wait()
 }
