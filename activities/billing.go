@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -94,6 +93,8 @@ type LoadFactsResult struct {
 	Code    string `json:",omitempty"`
 	Reason  string `json:",omitempty"`
 	Ignored bool   `json:",omitempty"`
+	// Paid is the money of an event that is ignored. It is nil if the event reports no payment.
+	Paid *Paid `json:",omitempty"`
 	// Asks is set if the run must open a task to link the event's connected account.
 	Asks bool `json:",omitempty"`
 	// Related is the object of a thin event, which the run must fetch.
@@ -158,7 +159,7 @@ func (b *Billing) LoadFacts(ctx context.Context, in LoadFactsInput) (LoadFactsRe
 			result.Asks = maps && !policy.LeaveUnknown
 			result.Reason = fmt.Sprintf("the event belongs to connected account %s, which no source of the mode maps to an account (sources.%s.accounts)", in.Account, held.Source)
 			if !policy.LeaveUnknown {
-				result.Reason += paidThere(body.Bytes, subject)
+				result.Paid = stripe.Paid(body.Bytes, subject)
 			}
 			return result, nil
 		}
@@ -289,28 +290,6 @@ func (b *Billing) askForCurrency(ctx context.Context, tx ledger.Tx, call effect.
 	})
 	_, err = tx.Exec(ctx, open.SQL, open.Args...)
 	return err
-}
-
-// paidThere returns a text with the paid amount, which is appended to the reason why an event of an unmapped account is
-// ignored. It returns "" if the event reports no payment. [timeline.ReadUnmapped] parses the text.
-func paidThere(body []byte, s fact.Subject) string {
-	facts, err := stripe.Read(body, s)
-	if err != nil || len(facts) == 0 {
-		return ""
-	}
-	amount := int64(0)
-	switch f := facts[0]; {
-	case f.Invoice != nil && f.Invoice.Status == "paid":
-		amount = f.Invoice.Paid
-	case f.Payment != nil && f.Payment.Status == "succeeded":
-		amount = f.Payment.Amount
-	case f.Checkout != nil && f.Checkout.PaymentStatus == "paid":
-		amount = f.Checkout.Amount
-	}
-	if amount <= 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %d minor units of %s were paid", amount, strings.ToUpper(facts[0].Currency()))
 }
 
 // keepAddress stores the customer's address that the payload of the event contains.

@@ -44,8 +44,9 @@ type OpenEffect = receipt.OpenEffect
 type (
 	// Step is an alias of [receipt.Step] for the flows.
 	Step = receipt.Step
-	// Left is an alias of [receipt.Left] for the flows.
+	// Left is an alias of [receipt.Left] for the flows, and Paid of [receipt.Paid].
 	Left = receipt.Left
+	Paid = receipt.Paid
 )
 
 // Replay records who requested a replay, and why.
@@ -192,6 +193,8 @@ type FinishRunInput struct {
 	Flow   string
 	// Open lists the keys of effects that are not done and that no run will execute.
 	Open []string `json:",omitempty"`
+	// Paid is the money of an ignored event, or nil.
+	Paid *Paid `json:",omitempty"`
 	// ResetOf is the run that this one was reset from, or "" for an original. Replay is set for a replay.
 	ResetOf string
 	Replay  *Replay `json:",omitempty"`
@@ -207,6 +210,11 @@ type FinishRunResult struct{}
 
 // FinishRun closes the run and the receipt in one commit.
 func (r *Runs) FinishRun(ctx context.Context, in FinishRunInput) (FinishRunResult, error) {
+	if in.Paid != nil {
+		if err := r.Receipts.SetPaid(ctx, in.ReceiptID, *in.Paid); err != nil {
+			return FinishRunResult{}, err
+		}
+	}
 	info := activity.GetInfo(ctx)
 	finished := run.Finished{
 		Ref: in.Ref, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID,

@@ -222,7 +222,7 @@ func (w *billingFlow) load() (left reason, err error) {
 			return reason{}, err
 		}
 		w.facts, w.planning, w.settings, w.fetches = loaded.Facts, loaded.Planning, loaded.Sinks, loaded.Fetches
-		w.asks, w.related = loaded.Asks, loaded.Related
+		w.asks, w.related, w.paid = loaded.Asks, loaded.Related, loaded.Paid
 		w.beforeEffects(loaded.Withhold)
 		w.cancelCompensates = loaded.Planning.CancelCompensates
 		w.relays = w.deliveries(loaded.Destinations, loaded.Undecided)

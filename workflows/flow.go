@@ -56,8 +56,9 @@ type flow struct {
 	// steps holds every step that the run has started, in order. A compensation processes them in reverse order.
 	// settling holds the steps that settle is running; decisions select among them.
 	steps, settling []*step
-	// left is the reason why the run only relays the event. It is nil for any other run.
+	// left is the reason why the run only relays the event, and paid its money. Both are nil for any other run.
 	left *activities.Left
+	paid *activities.Paid
 	// takes lists the decisions that the parked run accepts.
 	takes []string
 
@@ -254,7 +255,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 		name: "finish", activity: runs.FinishRun,
 		input: activities.FinishRunInput{
 			Ref: f.in.Ref, Status: outcome, Reason: why.String(), Flow: f.name,
-			Open: keysOf(unsettled(f.steps)), ResetOf: f.resetOf, Replay: f.in.Replay,
+			Open: keysOf(unsettled(f.steps)), Paid: f.paid, ResetOf: f.resetOf, Replay: f.in.Replay,
 			Held: f.interrupted || f.held, StartedAt: f.begun, AsOf: f.asOf(),
 		},
 	}, nil)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/schema/billing/fact"
+	"github.com/pawlhq/pawl/schema/receipt"
 )
 
 // ReaderVersion is the version of the parsers. Increase it with a change that produces other facts from the same body.
@@ -170,4 +171,25 @@ func (r *reader) metadataAccount(f *fields, field string, metadata object) strin
 		return ""
 	}
 	return f.account(field+".account", metadata.text("account"))
+}
+
+// Paid returns the paid amount that an event reports. It returns nil if the event reports no payment or cannot be read.
+func Paid(body []byte, s fact.Subject) *receipt.Paid {
+	facts, err := Read(body, s)
+	if err != nil || len(facts) == 0 {
+		return nil
+	}
+	f, amount := facts[0], int64(0)
+	switch {
+	case f.Invoice != nil && f.Invoice.Status == "paid":
+		amount = f.Invoice.Paid
+	case f.Payment != nil && f.Payment.Status == "succeeded":
+		amount = f.Payment.Amount
+	case f.Checkout != nil && f.Checkout.PaymentStatus == "paid":
+		amount = f.Checkout.Amount
+	}
+	if amount <= 0 {
+		return nil
+	}
+	return &receipt.Paid{Object: f.Object, Amount: amount, Currency: f.Currency()}
 }

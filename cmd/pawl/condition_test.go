@@ -50,8 +50,9 @@ var everyCondition = []string{
 		('00000000-0000-0000-0000-000000000001', 'stripe', 'stripe', '', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now() - interval '1 day', '\x01', 'dead', 'effect_failed: x', 3),
 		(gen_random_uuid(), 'stripe', 'stripe', '', 'live', 'evt_2', 'id', 'invoice.paid', 'in_2', now() - interval '1 hour', '\x01', 'received', '', 0),
 		(gen_random_uuid(), 'stripe', 'stripe', '', 'live', 'evt_3', 'id', 'invoice.paid', 'in_3', now() - interval '1 hour', '\x01', 'processing', '', 0),
-		(gen_random_uuid(), 'stripe', 'stripe', 'acct_9', 'live', 'evt_4', 'id', 'invoice.paid', 'in_4', now(), '\x01', 'ignored', 'account_not_mapped: x; 4900 minor units of USD were paid', 0),
+		(gen_random_uuid(), 'stripe', 'stripe', 'acct_9', 'live', 'evt_4', 'id', 'invoice.paid', 'in_4', now(), '\x01', 'ignored', 'account_not_mapped: x', 0),
 		(gen_random_uuid(), 'github', 'github', '', 'live', 'evt_5', 'id', 'push', '', now(), '\x01', 'ignored', 'type_ignored: push', 0)`,
+	`insert into event_subjects (receipt_id, object, main, amount, currency) select id, 'in_4', true, 4900, 'usd' from receipts where event_id = 'evt_4'`,
 	`insert into redeliveries (receipt_id, source, received_at, body_hash) select '00000000-0000-0000-0000-000000000001', 'stripe', now(), '\x01' from generate_series(1, 3)`,
 	`insert into effects (key, kind, state, receipt_id, event_id, run_id, lease_until)
 		values ('receipt-email:stripe:live:in_1', 'receipt-email', 'uncertain', '00000000-0000-0000-0000-000000000001', 'evt_1', 'r', now() - interval '2 hours')`,

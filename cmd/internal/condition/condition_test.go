@@ -169,11 +169,15 @@ func TestReader_MoneyNotBooked_AmountsByMode(t *testing.T) {
 		`insert into objects (mode, kind, id, state, updated_at) select mode, kind, id, jsonb_build_object('Status', 'succeeded', 'SucceededAt', now(), 'Amount', amount, 'Currency', currency), now() - since
 		   from (values ('live', 'payment', 'pi_1', 1500, 'usd', interval '2 hours'), ('live', 'payment', 'pi_2', 500, 'usd', interval '1 hour'), ('live', 'payment', 'pi_3', 900, 'eur', interval '1 hour'),
 		                ('live', 'refund', 're_1', 300, 'usd', interval '1 hour'), ('test', 'payment', 'pi_4', 9900, 'usd', interval '1 hour'), ('live', 'payment', 'pi_new', 7700, 'usd', interval '1 second')) t (mode, kind, id, amount, currency, since)`,
-		`insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
-		 select gen_random_uuid(), 'stripe', 'stripe', account, mode, 'evt_' || n, 'id', type, object, now(), '\x01', 'ignored', 'account_not_mapped: it is of no account' || paid
-		   from (values (1, 'acct_9', 'live', 'invoice.paid', 'in_1', '; 4900 minor units of USD were paid'), (2, 'acct_9', 'live', 'invoice.payment_succeeded', 'in_1', '; 4900 minor units of USD were paid'),
-		                (3, 'acct_9', 'live', 'charge.succeeded', 'ch_1', '; 4900 minor units of USD were paid'), (4, 'acct_9', 'live', 'charge.succeeded', 'ch_2', '; 100 minor units of USD were paid'),
-		                (5, 'acct_9', 'live', 'customer.created', 'cus_1', ''), (6, 'acct_none', 'live', 'customer.created', 'cus_2', ''), (7, 'acct_9', 'test', 'invoice.paid', 'in_2', '; 700 minor units of JPY were paid')) t (n, account, mode, type, object, paid)`,
+		`with told (n, account, mode, type, object, paid, currency) as (
+		   values (1, 'acct_9', 'live', 'invoice.paid', 'in_1', 4900, 'usd'), (2, 'acct_9', 'live', 'invoice.payment_succeeded', 'in_1', 4900, 'usd'),
+		          (3, 'acct_9', 'live', 'charge.succeeded', 'ch_1', 4900, 'usd'), (4, 'acct_9', 'live', 'charge.succeeded', 'ch_2', 100, 'usd'),
+		          (5, 'acct_9', 'live', 'customer.created', 'cus_1', null, ''), (6, 'acct_none', 'live', 'customer.created', 'cus_2', null, ''), (7, 'acct_9', 'test', 'invoice.paid', 'in_2', 700, 'jpy')
+		 ), stored as (
+		   insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
+		   select gen_random_uuid(), 'stripe', 'stripe', account, mode, 'evt_' || n, 'id', type, object, now(), '\x01', 'ignored', 'account_not_mapped: it is of no account' from told
+		   returning id, event_id)
+		 insert into event_subjects (receipt_id, object, main, amount, currency) select id, object, true, paid, currency from told join stored on event_id = 'evt_' || n where paid is not null`,
 	)
 	cfg := &config.Config{Policy: config.Policy{SubscriptionWait: time.Minute}}
 	found, err := condition.Reader{Operator: &decide.Operator{Verbs: operator.Verbs, DB: db}, Config: cfg}.ReadAll(t.Context(), "unassigned", "unmapped")

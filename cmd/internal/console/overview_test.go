@@ -110,8 +110,9 @@ func TestPages_UnassignedMoney_LeadsToAssign(t *testing.T) {
 	s := newStand(t, nil)
 	s.exec(`insert into objects (mode, kind, id, state, updated_at)
 		select mode, 'payment', id, jsonb_build_object('Status', 'succeeded', 'Amount', amount, 'Currency', 'usd'), now() - interval '1 hour' from (values ('live', 'pi_1', 1500), ('test', 'pi_2', 700)) t (mode, id, amount)`)
-	s.exec(`insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
-		values (gen_random_uuid(), 'stripe', 'stripe', 'acct_9', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'ignored', 'account_not_mapped: x; 4900 minor units of USD were paid')`)
+	s.exec(`with stored as (insert into receipts (id, source, provider, account, mode, event_id, identity, type, object_id, received_at, body_hash, status, reason)
+		values (gen_random_uuid(), 'stripe', 'stripe', 'acct_9', 'live', 'evt_1', 'id', 'invoice.paid', 'in_1', now(), '\x01', 'ignored', 'account_not_mapped: x') returning id)
+		insert into event_subjects (receipt_id, object, main, amount, currency) select id, 'in_1', true, 4900, 'usd' from stored`)
 	ada := s.as("ada", role.Finance)
 	for path, says := range map[string][]string{
 		"/":                              {`<a href="/payments/unassigned?mode=live"><span class="sentence">1 payment in live mode not booked`, "15.00 USD", "connected account acct_9 is not mapped: 1 event ignored in live mode", "49.00 USD"},

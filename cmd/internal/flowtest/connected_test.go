@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/dev/forge"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/event"
 	"github.com/pawlhq/pawl/cmd/internal/operator/rules"
 	"github.com/pawlhq/pawl/cmd/internal/process"
 	"github.com/pawlhq/pawl/ingress/stripe"
@@ -45,8 +46,21 @@ func TestConnectedAccounts(t *testing.T) {
 	}
 	evil := happens("acct_evil", "acme", "invoice.paid", 0)
 	r.status(evil, receipt.Ignored)
-	if got := r.rows(`select reason_code || substring(reason from '; .*') from receipts where event_id = $1`, evil.ID); !slices.Equal(got, []string{"account_not_mapped; 4900 minor units of USD were paid"}) {
-		t.Errorf("ignored because %q", got)
+	subjects := func() []string {
+		return r.rows(`select concat_ws(' ', main, nullif(s.account, ''), amount, currency) from event_subjects s join receipts r on r.id = s.receipt_id where r.event_id = $1`, evil.ID)
+	}
+	if got := subjects(); !slices.Equal(got, []string{"t 4900 usd"}) {
+		t.Errorf("the event is about %q", got)
+	}
+	shown, err := event.Examine(t.Context(), r.operator(), evil.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Ignored: connected account acct_evil is not mapped to an account. 49.00 USD paid. Map the connected account; pawl then runs its stored events."; shown.Verdict != want {
+		t.Errorf("the event says %q, want %q", shown.Verdict, want)
+	}
+	if next := shown.Choices[0]; next.Line() != "pawl rules diff" || !strings.Contains(next.Effect, `the line "acct_evil: ACCOUNT" to sources.stripe.accounts`) {
+		t.Errorf("the next step is %q: %s", next.Line(), next.Effect)
 	}
 	r.footprint() // the counts are final only after the outbox is empty
 	for service, want := range map[string]int{"workspaces": 2, "finance": 2, "email": 2, "events": 6} {
@@ -87,6 +101,9 @@ func TestConnectedAccounts(t *testing.T) {
 	r.status(evil, receipt.Processed)
 	r.status(later, receipt.Processed)
 	r.settled()
+	if got := subjects(); !slices.Equal(got, []string{"t initech 4900 usd"}) {
+		t.Errorf("after the mapping, the event is about %q", got)
+	}
 	if got := r.rows(`select id || ' ' || target_state from accounts order by id`); !slices.Equal(got, []string{"acme suspended", "initech active"}) {
 		t.Errorf("accounts %q", got)
 	}
@@ -138,6 +155,9 @@ func TestConnectedAccounts_Linked_WithoutRestart(t *testing.T) {
 	r.status(first, receipt.Ignored)
 	if got := r.rows(`select object || ' ' || state from tasks where kind = 'unknown_account'`); !slices.Equal(got, []string{"acct_9 open"}) {
 		t.Errorf("asked %q", got)
+	}
+	if shown, err := event.Examine(t.Context(), r.operator(), first.ID); err != nil || shown.Choices[0].Line() != "pawl accounts link acct_9 ACCOUNT --mode live --reason REASON" {
+		t.Errorf("the next step is %+v, %v", shown, err)
 	}
 	if shown := link("acme"); len(shown) > 0 {
 		t.Errorf("a link that is new hits %q", shown)

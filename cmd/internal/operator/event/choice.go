@@ -1,6 +1,7 @@
 package event
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -86,6 +87,23 @@ func waitingChoices(o *decide.Operator, id string, r *timeline.Receipt) (choices
 			o.Choose(verbCancel, id, "", "stops the steps that have not started. Finished steps stay, and you can continue the event later. Without it, pawl continues automatically"))
 	}
 	return choices
+}
+
+// mappingChoices adds the command that maps the connected account of an ignored event to the choices about the event.
+func mappingChoices(o *decide.Operator, r *timeline.Receipt, others []decide.Choice) []decide.Choice {
+	mapping := decide.Choice{Command: []string{"pawl", "rules", "diff"},
+		Effect: fmt.Sprintf("shows which accounts change, after you have added the line %q to sources.%s.accounts in the configuration; "+
+			"deploy it, and pawl runs the stored events of the connected account", r.Account+": ACCOUNT", r.Source)}
+	if slices.Contains(o.Policy.Linked, r.Mode) {
+		mapping = decide.Choice{Effect: "maps the connected account to ACCOUNT, your account, and runs its stored events",
+			Command: []string{"pawl", "accounts", "link", r.Account, "ACCOUNT", "--mode", r.Mode, "--reason", "REASON"}}
+	}
+	for i := range others {
+		if others[i].Decision != nil && others[i].Decision.Verb == verbReplay {
+			others[i].Effect = "runs it again; it is ignored again until the connected account is mapped"
+		}
+	}
+	return append([]decide.Choice{mapping}, others...)
 }
 
 // replayChoice returns the choice to replay the event.

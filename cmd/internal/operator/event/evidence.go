@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/money"
@@ -107,6 +108,9 @@ func examine(ctx context.Context, o *decide.Operator, id string) (*Evidence, err
 		id = event.Receipt.EventID
 	}
 	e := &Evidence{Event: *event, Choices: append([]decide.Choice{}, Choices(o, id, &event.Receipt)...)}
+	if event.Receipt.ReasonCode == activities.CodeAccountNotMapped {
+		e.Choices = mappingChoices(o, &event.Receipt, e.Choices)
+	}
 	if e.Subject, err = timeline.SubjectOf(ctx, o.DB, event.Receipt.ID); err != nil {
 		return nil, err
 	}

@@ -83,6 +83,13 @@ func TestVerdict(t *testing.T) {
 			undelivered: []timeline.Undelivered{{Type: "payment.recorded", Since: time.Date(2026, 11, 28, 10, 57, 0, 0, time.UTC)},
 				{Type: "access.changed", Since: time.Date(2026, 11, 28, 10, 58, 0, 0, time.UTC)}},
 		},
+		"Ignored: connected account acct_9 is not mapped to an account. 49.00 USD paid. Map the connected account; pawl then runs its stored events.": {
+			receipt: func() timeline.Receipt {
+				r := paid("ignored", "account_not_mapped: the event belongs to connected account acct_9")
+				r.Account = "acct_9"
+				return r
+			}(),
+		},
 		"Taken back: the card was stolen.":                      {receipt: timeline.Receipt{Status: "compensated", Reason: "compensated: the card was stolen"}},
 		"Ignored: type_not_allowed: the source is off.":         {receipt: timeline.Receipt{Status: "ignored", Reason: "type_not_allowed: the source is off"}},
 		"Ignored: the source does not use events of this type.": {receipt: timeline.Receipt{Status: "ignored", Reason: "type_ignored"}},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/cmd/internal/operator/label"
 	"github.com/pawlhq/pawl/cmd/internal/operator/obstacle"
 	"github.com/pawlhq/pawl/schema/money"
@@ -125,9 +126,21 @@ func (f findings) lead(e *Evidence) string {
 	case receipt.Compensated:
 		return withClause("Taken back", strings.TrimPrefix(r.Reason, r.Status+": "))
 	case receipt.Ignored:
+		if r.ReasonCode == activities.CodeAccountNotMapped {
+			return notMapped(&r)
+		}
 		return withClause("Ignored", label.Clause(r.Reason))
 	}
 	return label.Word(r.Status)
+}
+
+// notMapped explains an event that is ignored because its connected account is not mapped.
+func notMapped(r *timeline.Receipt) string {
+	says := "Ignored: connected account " + r.Account + " is not mapped to an account"
+	if r.Amount != nil {
+		says += ". " + money.Format(*r.Amount, r.Currency) + " paid"
+	}
+	return says + ". Map the connected account; pawl then runs its stored events"
 }
 
 // NotGranted reports whether an event is done, and a customer did not get the ordered access.
