@@ -277,7 +277,7 @@ func (n *Node) CheckSchema(ctx context.Context) error {
 }
 
 // reach makes the Temporal client read the capabilities of the server before anything else uses the client. Otherwise
-// the first call of the client reads them. If that call starts a workflow, the SDK (v1.50.0) reads them without a lock
+// the first call of the client reads them. If that call starts a workflow, the SDK (v1.51.0) reads them without a lock
 // while a starting worker may be writing them.
 func (n *Node) reach(ctx context.Context) error {
 	n.reaching.Lock()
