@@ -159,6 +159,8 @@ type Attempt struct {
 	// Repeat is set if an earlier attempt had the same idempotency key. The response may then be the response to that
 	// attempt.
 	Repeat bool
+	// Age is the time since the first attempt with this idempotency key.
+	Age time.Duration
 	// Correlation is the event's correlation ID.
 	Correlation string
 	// Trying is the time since the first attempt in the current round.

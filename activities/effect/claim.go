@@ -21,10 +21,10 @@ const claiming = 2 * time.Second
 // answer 400 to a longer key.
 const longestIdempotencyKey = 255
 
-// idempotencyKey returns the key to send to the sink. An operator starts a new generation after an uncertain or refused
+// IdempotencyKey returns the key to send to the sink. An operator starts a new generation after an uncertain or refused
 // outcome. The key of a new generation has a suffix, so that the sink treats the request as a new one. If the key is
 // too long, the result is the kind and the hash of the key.
-func idempotencyKey(key string, generation int) string {
+func IdempotencyKey(key string, generation int) string {
 	if generation > 1 {
 		key += ":g" + strconv.Itoa(generation)
 	}

@@ -109,6 +109,15 @@ type NotWanted struct{ Reason string }
 
 func (n *NotWanted) Error() string { return n.Reason }
 
+// Unfinished is returned by fn if the effect has begun outside of pawl and has no outcome yet. The attempt counts as no
+// failure, and Temporal calls the activity again after Wait. The policy of the effect must have Marks.
+type Unfinished struct {
+	Reason string
+	Wait   time.Duration
+}
+
+func (u *Unfinished) Error() string { return u.Reason }
+
 // infrastructure marks an error of pawl's own database. It does not count as an attempt.
 type infrastructure struct{ err error }
 

@@ -380,6 +380,26 @@ func TestDo_NotWanted_Skipped(t *testing.T) {
 	b.want(result, err, effect.Skipped)
 }
 
+// An effect that has begun and has no outcome yet is attempted again with the same key. It counts as no failure.
+func TestDo_Unfinished_AttemptedAgain(t *testing.T) {
+	b := setup(t)
+	once := policy
+	once.Marks = true
+	for range 2 {
+		_, err := b.do(call("evt_1", 0), once, "x", fail(&effect.Unfinished{Reason: "it runs", Wait: time.Minute}))
+		if again := b.again(err, effect.TypeNotYet); again.NextRetryDelay() != time.Minute {
+			t.Errorf("again after %s, want a minute", again.NextRetryDelay())
+		}
+	}
+	result, err := b.do(call("evt_1", 0), once, "x", func(_ context.Context, a *effect.Attempt) (any, error) {
+		if a.IdempotencyKey != call("evt_1", 0).Key || !a.Repeat || a.Age <= 0 {
+			t.Errorf("attempt %+v", a)
+		}
+		return "done", nil
+	})
+	b.want(result, err, effect.Done)
+}
+
 // A request without a response may still reach the sink after the effect is no longer wanted. The next attempt must
 // report that.
 func TestDo_NotWantedAfterAnUnansweredTry_SaysSo(t *testing.T) {

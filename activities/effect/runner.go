@@ -120,6 +120,11 @@ func (r *Runner) Do(ctx context.Context, c Call, p Policy, request []byte,
 	}
 	out := r.attempt(ctx, c, p, grant, fn)
 	reached(c, "after-send")
+	if begun, ok := errors.AsType[*Unfinished](out.err); ok {
+		// If the release fails, the lease ends soon.
+		_ = r.Ledger.Release(context.WithoutCancel(ctx), c.Key, grant.Token, begun.Reason)
+		return Result{}, r.Later(ctx, begun)
+	}
 	r.judge(ctx, c, p, turn.probe, out.err)
 	if turn.last {
 		p.Retries.MaxElapsed = 0
@@ -142,8 +147,8 @@ func (r *Runner) attempt(ctx context.Context, c Call, p Policy, g ledger.Grant,
 	fn func(context.Context, *Attempt) (any, error)) outcome {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	a := &Attempt{IdempotencyKey: idempotencyKey(c.Key, g.Generation), Request: g.Request,
-		Repeat: g.Age > 0, Correlation: c.Correlation, Trying: g.Trying}
+	a := &Attempt{IdempotencyKey: IdempotencyKey(c.Key, g.Generation), Request: g.Request,
+		Repeat: g.Age > 0, Age: g.Age, Correlation: c.Correlation, Trying: g.Trying}
 	a.commit = func() error { return r.mark(ctx, c, g) }
 	a.lost = func(at time.Time) error { return r.Lost.check(p, g, at) }
 	began := time.Now()
@@ -178,6 +183,9 @@ func callOutcome(err error) string {
 	}
 	if _, unwanted := errors.AsType[*NotWanted](err); unwanted {
 		return "skipped"
+	}
+	if _, begun := errors.AsType[*Unfinished](err); begun {
+		return "unfinished"
 	}
 	if isInfrastructure(err) {
 		return "infrastructure"
@@ -218,6 +226,11 @@ func (r *Runner) retryLater(ctx context.Context, kind string, wait time.Duration
 	return temporal.NewApplicationErrorWithOptions(message, kind, temporal.ApplicationErrorOptions{
 		NextRetryDelay: wait, Category: temporal.ApplicationErrorCategoryBenign,
 	})
+}
+
+// Later returns the error with which Temporal calls the activity of an unfinished effect again.
+func (r *Runner) Later(ctx context.Context, u *Unfinished) error {
+	return r.retryLater(ctx, TypeNotYet, u.Wait, nil, "%s", u.Reason)
 }
 
 // Stale counts an effect of an older event that did not change newer state.

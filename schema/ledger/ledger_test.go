@@ -107,6 +107,35 @@ func TestClaim_Done_ReturnsWhatIsRecorded(t *testing.T) {
 	}
 }
 
+// A released claim can be claimed again at once, in the same generation and with the same bytes. It stores no attempt and
+// counts as no failure.
+func TestRelease_ClaimedAgain_NoAttempt(t *testing.T) {
+	b := setup(t)
+	c := b.claim("evt_1", 0)
+	g := b.grant(c)
+	if err := b.store.Release(t.Context(), c.Key, g.Token+1, "of another claim"); err != nil {
+		t.Fatal(err)
+	}
+	if other := b.grant(c); other.Granted {
+		t.Fatalf("released by another claim: %+v", other)
+	}
+	if err := b.store.Release(t.Context(), c.Key, g.Token, "it runs"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := b.store.Read(t.Context(), []string{c.Key})
+	if at := found[c.Key]; err != nil || at.State != ledger.Failed || at.Class != ledger.Transient || at.Error != "it runs" {
+		t.Errorf("read %+v, %v", at, err)
+	}
+	again := b.claim("evt_2", 0)
+	if g := b.grant(again); !g.Granted || g.Generation != 1 || g.Failures != 0 || string(g.Request) != "bytes of evt_1" {
+		t.Errorf("got %+v", g)
+	}
+	var attempts int
+	if err := b.pool.QueryRow(t.Context(), `select count(*) from effect_attempts`).Scan(&attempts); err != nil || attempts != 0 {
+		t.Errorf("%d attempts, %v", attempts, err)
+	}
+}
+
 func TestClaim_AfterTransientFailure_SendsTheSameBytes(t *testing.T) {
 	b := setup(t)
 	g := b.grant(b.claim("evt_1", 0))

@@ -165,6 +165,10 @@ update effects set state = 'failed', error_class = 'transient', error = '` + lap
        result = case when $2 then coalesce(result, '{}') || '{"Unanswered": true}' else result end
  where exclusive = $1 and exclusive <> '' and state = 'claimed' and lease_until < now() and not committing`
 
+const releaseSQL = `
+update effects as e set state = 'failed', error_class = 'transient', error = $3
+ where e.key = $1 and e.token = $2 and ` + claimed + ` and not e.committing`
+
 const uncertainSQL = `
 select (select count(*) from effects where state = 'uncertain')
      + (select count(*) from effects where state = 'claimed' and committing and lease_until < now())`

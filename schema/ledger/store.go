@@ -94,6 +94,13 @@ func (s *Store) Finish(ctx context.Context, f Finish) (Finished, error) {
 	return out.finished, nil
 }
 
+// Release ends the claim of an effect that has begun and has no outcome yet. It stores the reason and no attempt, and
+// counts no failure. The next claim of the same round continues in the same generation. If another claim has taken
+// over, Release changes nothing.
+func (s *Store) Release(ctx context.Context, key string, token int64, reason string) error {
+	return schema.Exec(ctx, s.pool, "release the claim of effect "+key, releaseSQL, key, token, clean(reason))
+}
+
 // Sight records that a run found an effect already settled by another run.
 func (s *Store) Sight(ctx context.Context, sighting Sighting) error {
 	if _, err := s.group.Do(ctx, op{sight: &sighting}); err != nil {
