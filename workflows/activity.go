@@ -77,8 +77,9 @@ var executors = join(
 	executes(tasks.CancelTask, Outlook.ForecastTask, plan.CancelOnboarding),
 	executes(tasks.CloseTask, Outlook.ForecastTask, plan.CloseReview, plan.RejectReview),
 	executes(destinations.RelayEvent, Outlook.ForecastRelay, plan.RelayEvent),
-	executes(configured.RunFlowStep, Outlook.ForecastStep, plan.FlowRequest, plan.FlowTask),
-	executes(configured.UndoFlowStep, Outlook.ForecastStep, plan.UndoFlowRequest, plan.CancelFlowTask),
+	executes(configured.RunFlowStep, Outlook.ForecastStep, plan.FlowRequest, plan.FlowWorkflow, plan.FlowTask),
+	executes(configured.UndoFlowStep, Outlook.ForecastStep, plan.UndoFlowRequest, plan.UndoFlowWorkflow,
+		plan.CancelFlowTask),
 )
 
 // executor executes and forecasts the effects of one kind. The type of input is the input type of the kind.

@@ -9,7 +9,6 @@ import (
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/workflows/markdown"
-	"github.com/pawlhq/pawl/workflows/plan"
 )
 
 // A run shows its state under "Current Details" in the Temporal UI. The text adds no event to the history, but can be
@@ -37,7 +36,7 @@ func (f *flow) summary() string {
 		if kinds[group] == nil {
 			groups = append(groups, group)
 		}
-		kinds[group] = append(kinds[group], markdown.Text(s.name()))
+		kinds[group] = append(kinds[group], markdown.Text(s.Label()))
 	}
 	// A state that is not in this list means that the effect is not done. Such groups come first.
 	words := []string{"waits", "not begun", "done", "skipped", "compensated"}
@@ -65,17 +64,6 @@ func (s *step) stateName() string {
 		return "not begun"
 	}
 	return "**NOT DONE, " + string(s.result.State) + "**"
-}
-
-// name identifies the step within the run: its kind, with the destination of a delivery or the step of a flow.
-func (s *step) name() string {
-	if s.Kind == plan.RelayEvent.Name {
-		return s.Kind + " to " + s.Key[strings.LastIndex(s.Key, ":")+1:]
-	}
-	if of, is := s.Input.(plan.FlowCall); is {
-		return s.Kind + " " + of.Step
-	}
-	return s.Kind
 }
 
 // commands returns the shell commands that apply to the parked run.

@@ -195,10 +195,22 @@ func (e *escalation) begin(s *step, execute func(workflow.Context) error) {
 		}
 		if temporal.IsCanceledError(err) && e.run.f.isCancelled() {
 			s.setResult(effect.Failed, "not done when the run was cancelled")
-		} else if err != nil && e.failed == nil {
+			err = e.run.cancelStep(ctx, s)
+		}
+		if err != nil && e.failed == nil {
 			e.failed = fmt.Errorf("%s: %w", s.Key, err)
 		}
 	})
+}
+
+// cancelStep cancels the workflow of the user that the step of a cancelled run has started.
+func (r *run) cancelStep(ctx workflow.Context, s *step) error {
+	a := r.f.attempt(s)
+	if a.name, a.step = "cancel "+s.Key, s.Cancelled(); a.step == nil {
+		return nil
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return r.executeIn(ctx, a, &s.result)
 }
 
 // setResult sets a result that no activity has returned.

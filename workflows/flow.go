@@ -276,8 +276,7 @@ func (f *flow) finish(outcome string, why reason) (EventResult, error) {
 // unsettled returns the steps that a decision can select.
 func (f *flow) unsettled() []*step { return f.open(f.settling) }
 
-func unsettled(steps []*step) []*step {
-	var open []*step
+func unsettled(steps []*step) (open []*step) {
 	for _, s := range steps {
 		if !s.settled() {
 			open = append(open, s)
@@ -286,8 +285,7 @@ func unsettled(steps []*step) []*step {
 	return open
 }
 
-func keysOf(steps []*step) []string {
-	var keys []string
+func keysOf(steps []*step) (keys []string) {
 	for _, s := range steps {
 		keys = append(keys, s.Key)
 	}

@@ -154,7 +154,7 @@ func TestGoldenHistories_NothingPersonal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Contains(raw, []byte("evt_"+path.Base(name))) && !bytes.Contains(raw, []byte("relay:")) && !bytes.Contains(raw, []byte("reconcile:")) &&
-			!bytes.Contains(raw, []byte("job:")) && !bytes.Contains(raw, []byte("flow ship-order")) && !bytes.Contains(raw, []byte(`"ship-order"`)) && !strings.HasPrefix(name, "ReconcileAccounts/") && !strings.HasPrefix(name, "FindGaps/") && !strings.HasPrefix(name, "WatchEndpoint/") &&
+			!bytes.Contains(raw, []byte("job:")) && !bytes.Contains(raw, []byte("flow-workflow:")) && !bytes.Contains(raw, []byte("flow ship-order")) && !bytes.Contains(raw, []byte(`"ship-order"`)) && !strings.HasPrefix(name, "ReconcileAccounts/") && !strings.HasPrefix(name, "FindGaps/") && !strings.HasPrefix(name, "WatchEndpoint/") &&
 			!strings.HasPrefix(name, "ApplyRetention/") {
 			t.Errorf("%s does not show its payloads", name)
 		}

@@ -31,8 +31,7 @@ type step struct {
 func newStep(planned *plan.Step) *step { return &step{Step: planned} }
 
 // newSteps returns the steps of planned effects.
-func newSteps(planned []*plan.Step) []*step {
-	steps := make([]*step, 0, len(planned))
+func newSteps(planned []*plan.Step) (steps []*step) {
 	for _, s := range planned {
 		steps = append(steps, newStep(s))
 	}

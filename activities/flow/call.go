@@ -16,9 +16,12 @@ type Call struct {
 	Flow, Hash, Step string
 	// Item is the number of the item, from 1, or 0 for a step without for_each.
 	Item int `json:",omitempty"`
-	// Sink is "" for a task.
+	// Sink is "" for a task and for a workflow.
 	Sink string `json:",omitempty"`
-	// Request is the hash of the request if it depends on the event alone.
+	// Workflow is set for a workflow. Cancel is set if the workflow is cancelled together with the run.
+	Workflow bool `json:",omitempty"`
+	Cancel   bool `json:",omitempty"`
+	// Request is the hash of the request, or of the start of the workflow, if it depends on the event alone.
 	Request string `json:",omitempty"`
 	// Before holds the ledger keys of the steps before this one, by name. The request may contain their outputs.
 	Before map[string]string `json:",omitempty"`

@@ -35,8 +35,10 @@ type step struct {
 	when, key *expression
 	request   *request
 	undo      *request
-	title     *template
-	output    map[string]*expression
+	// start and undoStart are set for a step with a workflow.
+	start, undoStart *start
+	title            *template
+	output           map[string]*expression
 }
 
 // request is a compiled request.
@@ -78,7 +80,7 @@ func Compile(name string, d Definition) (*Flow, []Fault) {
 	f.account = c.expression("account", d.Account, ofEvent, types.StringKind)
 	switch n := len(d.Steps); {
 	case n == 0:
-		c.bad("steps", "a flow needs at least one step", "add a step with http or task, and a key")
+		c.bad("steps", "a flow needs at least one step", "add a step with http, workflow or task, and a key")
 	case n > MaxSteps:
 		c.bad("steps", fmt.Sprintf("has %d steps, more than %d", n, MaxSteps), "split the flow")
 		return nil, c.faults // the rest would only repeat the same faults
@@ -162,16 +164,21 @@ func (c *compiler) step(name string, s Step) *step {
 		c.bad(at+".key", "does not contain item, so all items of the list have the same key",
 			`add the ID of the item: "string(event.id) + '/' + string(item.id)"`)
 	}
-	switch {
-	case (s.HTTP == nil) == (s.Task == nil):
-		c.bad(at, "must have either http or task", "write http: {sink: NAME, path: /…} or task: {title: …}")
+	switch is := []bool{s.HTTP != nil, s.Workflow != nil, s.Task != nil}; {
+	case slices.Index(is, true) < 0 || slices.Contains(is[slices.Index(is, true)+1:], true):
+		c.bad(at, "must have one of http, workflow and task",
+			"write http: {sink: NAME, path: /…}, workflow: {type: NAME, task_queue: NAME} or task: {title: …}")
 	case s.Task != nil:
 		c.task(at, s, out, scopes.event)
+	case s.Workflow != nil:
+		c.workflow(at, name, s, out, scopes)
 	default:
 		out.request = c.request(at, name, *s.HTTP, s.Body, scopes.request)
-		c.answer(at, s, out)
-		if s.Undo != nil && s.Undo.HTTP == nil {
-			c.bad(at+".undo", "has no http", "write undo: {http: {sink: NAME, method: DELETE, path: /…}}")
+		c.outputs(at, s, out, ofAnswer)
+		c.refusals(at, s)
+		if s.Undo != nil && (s.Undo.HTTP == nil || s.Undo.Workflow != nil) {
+			c.bad(at+".undo", "must have http, and no workflow",
+				"write undo: {http: {sink: NAME, method: DELETE, path: /…}}")
 		} else if s.Undo != nil {
 			out.undo = c.request(at+".undo", name, *s.Undo.HTTP, s.Undo.Body, scopes.undo)
 			if s.Undo.HTTP.Sink != s.HTTP.Sink {
@@ -216,8 +223,8 @@ func (c *compiler) task(at string, s Step, out *step, variables scope) {
 	}
 }
 
-// answer compiles the settings that concern the answer of a sink.
-func (c *compiler) answer(at string, s Step, out *step) {
+// outputs compiles the outputs of a step.
+func (c *compiler) outputs(at string, s Step, out *step, variables scope) {
 	if len(s.Output) > MaxOutputs {
 		c.bad(at+".output", fmt.Sprintf("has more than %d values", MaxOutputs), "remove some")
 	}
@@ -225,8 +232,11 @@ func (c *compiler) answer(at string, s Step, out *step) {
 		if !outputName.MatchString(name) {
 			c.bad(at+".output."+name, "is not a valid name", "use letters, digits and _")
 		}
-		out.output[name] = c.expression(at+".output."+name, s.Output[name], ofAnswer)
+		out.output[name] = c.expression(at+".output."+name, s.Output[name], variables)
 	}
+}
+
+func (c *compiler) refusals(at string, s Step) {
 	for i, status := range s.Refusals {
 		if status < 400 || status > 499 || slices.Contains(notRefusals, status) {
 			c.bad(fmt.Sprintf("%s.refusals[%d]", at, i), fmt.Sprintf("%d is not a status of a refusal", status),

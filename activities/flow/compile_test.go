@@ -19,6 +19,13 @@ func TestCompile_Faults(t *testing.T) {
 			d.Steps["label"] = s
 		}
 	}
+	// started changes the step label to a step with a workflow first.
+	started := func(change func(*flow.Step)) func(*flow.Definition) {
+		return step(func(s *flow.Step) {
+			s.HTTP, s.Body, s.Refusals, s.Workflow = nil, "", nil, &flow.Workflow{Type: "A", TaskQueue: "q"}
+			change(s)
+		})
+	}
 	for name, tt := range map[string]struct {
 		change func(*flow.Definition)
 		want   string
@@ -27,7 +34,7 @@ func TestCompile_Faults(t *testing.T) {
 		"two triggers":       {func(d *flow.Definition) { d.On.Source = "shop" }, "on: must name either"},
 		"type twice":         {func(d *flow.Definition) { d.On.Types = []string{"a", "a"} }, "on.types[1]: is empty or listed twice"},
 		"no steps":           {func(d *flow.Definition) { d.Steps = nil }, "steps: a flow needs at least one step"},
-		"no effect":          {step(func(s *flow.Step) { s.HTTP = nil }), "steps.label: must have either http or task"},
+		"no effect":          {step(func(s *flow.Step) { s.HTTP = nil }), "steps.label: must have one of http, workflow and task"},
 		"no key":             {step(func(s *flow.Step) { s.Key = "" }), "steps.label.key: is missing"},
 		"unknown after":      {step(func(s *flow.Step) { s.After = []string{"reserve", "lable"} }), `steps.label.after[1]: "lable" is not a step`},
 		"syntax":             {step(func(s *flow.Step) { s.Body = "{\n  \"order\": event.\n}" }), "steps.label.body (line 3, column 1)"},
@@ -50,13 +57,25 @@ func TestCompile_Faults(t *testing.T) {
 		"body of GET":        {step(func(s *flow.Step) { s.HTTP.Method = "GET" }), "cannot be sent with GET"},
 		"no sink":            {step(func(s *flow.Step) { s.HTTP.Sink = "" }), "steps.label.http.sink: is missing"},
 		"refusal 404":        {step(func(s *flow.Step) { s.Refusals = []int{409, 404} }), "steps.label.refusals[1]: 404 is not a status of a refusal"},
-		"undo empty":         {step(func(s *flow.Step) { s.Undo = &flow.Undo{} }), "steps.label.undo: has no http"},
+		"undo empty":         {step(func(s *flow.Step) { s.Undo = &flow.Undo{} }), "steps.label.undo: must have http"},
 		"undo elsewhere":     {step(func(s *flow.Step) { s.Undo = &flow.Undo{HTTP: &flow.HTTP{Sink: "stock", Path: "/x"}} }), "steps.label.undo.http.sink: differs from the sink of the step"},
 		"query":              {step(func(s *flow.Step) { s.HTTP.Path = "/labels?q={event.?id.orValue(1)}" }), "steps.label.http.path: has a query"},
 		"path too long":      {step(func(s *flow.Step) { s.HTTP.Path = "/" + strings.Repeat("x", 5000) }), "steps.label.http.path: is too long"},
 		"undo no output":     {step(func(s *flow.Step) { s.Undo = &flow.Undo{HTTP: &flow.HTTP{Sink: "ship", Path: "/{output.id}"}} }), `the step label has no output "id"`},
 		"output name":        {step(func(s *flow.Step) { s.Output = map[string]string{"a-b": "body.id"} }), "steps.label.output.a-b: is not a valid name"},
 		"task with body":     {step(func(s *flow.Step) { s.HTTP, s.Task = nil, &flow.Task{Title: "x"} }), "steps.label.body: is not a setting of a task"},
+		"two effects":        {step(func(s *flow.Step) { s.Workflow = &flow.Workflow{Type: "A", TaskQueue: "q"} }), "steps.label: must have one of http, workflow and task"},
+		"workflow unnamed":   {started(func(s *flow.Step) { s.Workflow.Type = " " }), "steps.label.workflow.type: is missing"},
+		"queue too long":     {started(func(s *flow.Step) { s.Workflow.TaskQueue = strings.Repeat("ä", 201) }), "steps.label.workflow.task_queue: is longer than 200 characters"},
+		"queue with NUL":     {started(func(s *flow.Step) { s.Workflow.TaskQueue = "a\x00" }), "steps.label.workflow.task_queue: contains a control character"},
+		"refusal unnamed":    {started(func(s *flow.Step) { s.Workflow.Refusals = []string{""} }), "steps.label.workflow.refusals[0]: is missing"},
+		"workflow with body": {started(func(s *flow.Step) { s.Body = "event" }), "steps.label.body: is a setting of http"},
+		"workflow input":     {started(func(s *flow.Step) { s.Workflow.Input = `{"a": evnt.id}` }), "steps.label.workflow.input (line 1, column 7): undeclared reference to 'evnt'"},
+		"workflow step":      {started(func(s *flow.Step) { s.After, s.Workflow.Input = nil, "steps.reserve.id" }), "steps.label.workflow.input (line 1, column 1): steps.reserve is not a step that label waits for"},
+		"result of workflow": {started(func(s *flow.Step) { s.Output = map[string]string{"id": "body.id"} }), "steps.label.output.id (line 1, column 1): undeclared reference to 'body'"},
+		"workflow undo":      {started(func(s *flow.Step) { s.Undo = &flow.Undo{HTTP: &flow.HTTP{Sink: "ship", Path: "/x"}} }), "steps.label.undo: must have only workflow"},
+		"workflow undo name": {started(func(s *flow.Step) { s.Undo = &flow.Undo{Workflow: &flow.Workflow{TaskQueue: "q"}} }), "steps.label.undo.workflow.type: is missing"},
+		"undo by workflow":   {step(func(s *flow.Step) { s.Undo = &flow.Undo{Workflow: &flow.Workflow{Type: "A", TaskQueue: "q"}} }), "steps.label.undo: must have http, and no workflow"},
 		"cycle":              {func(d *flow.Definition) { s := d.Steps["reserve"]; s.After = []string{"label"}; d.Steps["reserve"] = s }, "steps.label.after: is a cycle: label waits for reserve waits for label"},
 		"self":               {step(func(s *flow.Step) { s.After = []string{"label"}; s.Body = "" }), "is a cycle: label waits for label"},
 		"regular expression": {step(func(s *flow.Step) { s.When = `event.name.matches("(")` }), "steps.label.when (line 1"},

@@ -1,5 +1,5 @@
 // Package flow reads and evaluates flows: definitions in the configuration that turn an event of any provider into
-// requests to named sinks and into tasks.
+// requests to named sinks, workflows of the user, and tasks.
 //
 // Expressions are CEL. They have no side effects, no clock and no random values, and each evaluation and each plan have
 // a cost limit. The same definition and the same event therefore give the same keys and the same bytes in every
@@ -63,19 +63,21 @@ type Trigger struct {
 // Pawl is the provider of the events that pawl publishes.
 const Pawl = "pawl"
 
-// Step is one effect of a flow: a request, or a task for a person.
+// Step is one effect of a flow: a request, a workflow of the user, or a task for a person.
 type Step struct {
 	// After lists the steps that must be settled first.
 	After []string `yaml:"after" json:"after,omitempty"`
 	// ForEach is an expression for a list. The step then runs once for each item, with the variable item.
-	ForEach string `yaml:"for_each" json:"for_each,omitempty"`
-	When    string `yaml:"when" json:"when,omitempty"`
-	HTTP    *HTTP  `yaml:"http" json:"http,omitempty"`
-	Task    *Task  `yaml:"task" json:"task,omitempty"`
+	ForEach  string    `yaml:"for_each" json:"for_each,omitempty"`
+	When     string    `yaml:"when" json:"when,omitempty"`
+	HTTP     *HTTP     `yaml:"http" json:"http,omitempty"`
+	Workflow *Workflow `yaml:"workflow" json:"workflow,omitempty"`
+	Task     *Task     `yaml:"task" json:"task,omitempty"`
 	// Key identifies the business object of the effect, such as an order. Events with the same key cause one effect.
 	Key  string `yaml:"key" json:"key"`
 	Body string `yaml:"body" json:"body,omitempty"`
-	// Output holds expressions on the answer of the sink, by name. Later steps and the undo read the values.
+	// Output holds expressions on the answer of the sink or on the result of the workflow, by name. Later steps and the
+	// undo read the values.
 	Output map[string]string `yaml:"output" json:"output,omitempty"`
 	// Refusals lists the statuses with which the sink refuses the request. If it is nil, the sink's refusals apply.
 	Refusals []int `yaml:"refusals" json:"refusals"`
@@ -89,10 +91,11 @@ type HTTP struct {
 	Path   string `yaml:"path" json:"path"`
 }
 
-// Undo is the request that compensates a step.
+// Undo is the request or the workflow that compensates a step.
 type Undo struct {
-	HTTP *HTTP  `yaml:"http" json:"http"`
-	Body string `yaml:"body" json:"body,omitempty"`
+	HTTP     *HTTP     `yaml:"http" json:"http"`
+	Body     string    `yaml:"body" json:"body,omitempty"`
+	Workflow *Workflow `yaml:"workflow" json:"workflow,omitempty"`
 }
 
 // Task opens a task for a person. Title is a template.

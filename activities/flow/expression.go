@@ -39,6 +39,7 @@ const (
 	ofStep   scope = "event meta steps"
 	ofUndo   scope = "event meta steps output"
 	ofAnswer scope = "status body"
+	ofResult scope = "result"
 )
 
 // perItem returns the scope of an expression in a step that runs once for each item.

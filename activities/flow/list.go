@@ -40,20 +40,27 @@ func (s *step) planOnce(in input, item int, found []Planned) ([]Planned, error) 
 	if err != nil || !wanted {
 		return found, err
 	}
-	next := Planned{Name: s.name, Item: item, Undo: s.undo != nil || s.title != nil}
+	next := Planned{Name: s.name, Item: item, Workflow: s.start != nil,
+		Undo: s.undo != nil || s.undoStart != nil || s.title != nil}
 	if next.Key, err = keyOf(s.key, in); err != nil {
 		return nil, err
 	}
-	if s.request == nil {
-		if _, err := s.titleOf(in); err != nil {
-			return nil, err
+	switch {
+	case s.title != nil:
+		_, err = s.titleOf(in)
+	case s.start != nil && !s.start.waits:
+		var w Start
+		w, err = s.start.fill(in)
+		next.Hash = w.Hash()
+	case s.request != nil:
+		if next.Sink = s.request.Sink; !s.request.waits {
+			var r Request
+			r, err = s.request.fill(in)
+			next.Hash = r.Hash()
 		}
-	} else if next.Sink = s.request.Sink; !s.request.waits {
-		r, err := s.request.fill(in)
-		if err != nil {
-			return nil, err
-		}
-		next.Hash = r.Hash()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return append(found, next), nil
 }

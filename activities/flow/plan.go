@@ -86,15 +86,17 @@ type Planned struct {
 	Name string
 	// Item is the number of the item, from 1, or 0 for a step without for_each.
 	Item int `json:",omitempty"`
-	// Sink is "" for a task.
-	Sink string
+	// Sink is "" for a task and for a workflow. Workflow is set for a workflow.
+	Sink     string
+	Workflow bool `json:",omitempty"`
 	// Key identifies the business object.
 	Key string
 	// After lists planned steps.
 	After []string
 	// Undo is set if the step can be compensated.
 	Undo bool
-	// Hash is the hash of the request if it depends on the event alone. It is "" for any other request and for a task.
+	// Hash is the hash of the request, or of the start of the workflow, if it depends on the event alone. It is ""
+	// otherwise, and for a task.
 	Hash string
 }
 
@@ -301,8 +303,8 @@ func (r *request) fill(in input) (filled Request, err error) {
 	return filled, nil
 }
 
-// Read evaluates the output of a step on the answer of its sink. It never fails, because the effect has happened: a
-// value that cannot be read is missing.
+// Read evaluates the output of a step on the answer of its sink, or on the result of its workflow. It never fails,
+// because the effect has happened: a value that cannot be read is missing.
 func (f *Flow) Read(name string, status int, answer []byte) (o Output) {
 	s := f.find(name)
 	if s == nil || len(s.output) == 0 {
@@ -311,10 +313,12 @@ func (f *Flow) Read(name string, status int, answer []byte) (o Output) {
 	o = Output{Values: map[string]any{}, Missing: map[string]string{}}
 	body, unreadable := decodeJSON(answer)
 	for field, x := range s.output {
-		v, err := read(x, input{variables: map[string]any{"status": int64(status), "body": body}})
+		v, err := read(x, input{variables: map[string]any{"status": int64(status), "body": body, "result": body}})
 		switch {
 		case err == nil:
 			o.Values[field] = v
+		case unreadable != nil && s.start != nil:
+			o.Missing[field] = "the result of the workflow is not JSON"
 		case unreadable != nil:
 			o.Missing[field] = "the answer of the sink is not JSON"
 		default:

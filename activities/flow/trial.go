@@ -23,10 +23,12 @@ type TrialStep struct {
 	Item  int      `json:"item,omitempty"`
 	After []string `json:"after,omitempty"`
 	// Key is the key of the step. The ledger key contains more.
-	Key     string        `json:"key"`
-	Request *TrialRequest `json:"request,omitempty"`
-	Undo    *TrialRequest `json:"undo,omitempty"`
-	Task    *TrialTask    `json:"task,omitempty"`
+	Key          string         `json:"key"`
+	Request      *TrialRequest  `json:"request,omitempty"`
+	Undo         *TrialRequest  `json:"undo,omitempty"`
+	Workflow     *TrialWorkflow `json:"workflow,omitempty"`
+	UndoWorkflow *TrialWorkflow `json:"undo_workflow,omitempty"`
+	Task         *TrialTask     `json:"task,omitempty"`
 }
 
 // Label returns the name of the step, with the number of the item: "book[2]".
@@ -73,23 +75,37 @@ func (f *Flow) Try(e *Event) (Trial, error) {
 		step := TrialStep{Name: s.name, Item: planned.Item, After: planned.After, Key: planned.Key}
 		e := e.AtItem(planned.Item)
 		outputs[s.name] = s.placeholders()
-		if s.request == nil {
+		if s.title != nil {
 			opened, err := f.Task(e, s.name)
 			if err != nil {
 				return t, err
 			}
 			step.Task = &TrialTask{opened.Title, s.Task.Due}
-		} else {
-			r, err := f.Request(e, s.name, outputs)
-			step.Request = trialOf(r, err, s.request)
 		}
-		if s.undo != nil {
-			r, err := f.Undo(e, s.name, outputs, outputs[s.name])
-			step.Undo = trialOf(r, err, s.undo)
-		}
+		step.try(f, s, e, outputs)
 		t.Steps = append(t.Steps, step)
 	}
 	return t, nil
+}
+
+// try adds the request or the workflow of the step, and its undo.
+func (t *TrialStep) try(f *Flow, s *step, e *Event, outputs map[string]Output) {
+	if s.request != nil {
+		r, err := f.Request(e, s.name, outputs)
+		t.Request = trialOf(r, err, s.request)
+	}
+	if s.undo != nil {
+		r, err := f.Undo(e, s.name, outputs, outputs[s.name])
+		t.Undo = trialOf(r, err, s.undo)
+	}
+	if s.start != nil {
+		w, err := f.Workflow(e, s.name, outputs)
+		t.Workflow = trialOfStart(w, err, s.start)
+	}
+	if s.undoStart != nil {
+		w, err := f.UndoWorkflow(e, s.name, outputs, outputs[s.name])
+		t.UndoWorkflow = trialOfStart(w, err, s.undoStart)
+	}
 }
 
 // placeholders returns an output with $STEP.NAME for each value.

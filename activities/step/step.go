@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
 	"github.com/pawlhq/pawl/activities/flow"
@@ -34,6 +36,8 @@ type Flows struct {
 	Sinks map[string]map[string]activities.Sink
 	// Settings configures the attempts, by sink.
 	Settings map[string]activities.SinkSettings
+	// Temporal starts the workflows of steps. A preview does not need it.
+	Temporal client.Client
 
 	mu sync.Mutex
 	// saved contains the hashes of the versions that the database contains.
@@ -162,8 +166,9 @@ func (f *Flows) version(ctx context.Context, name, hash string) (*flow.Flow, err
 
 // performed is the result of a step in the ledger.
 type performed struct {
-	Status int         `json:"status,omitempty"`
-	Output flow.Output `json:"output,omitzero"`
+	Status   int         `json:"status,omitempty"`
+	Output   flow.Output `json:"output,omitzero"`
+	Workflow *ended      `json:"workflow,omitempty"`
 }
 
 // stepFlow is a step with everything that its effect needs.
@@ -172,8 +177,9 @@ type stepFlow struct {
 	event   *flow.Event
 	outputs map[string]flow.Output
 	// own is the output of the step itself. Only an undo has it.
-	own     flow.Output
-	account string
+	own             flow.Output
+	account, source string
+	receivedAt      time.Time
 }
 
 // open reads the version, the payload and the outputs of a step.
@@ -185,6 +191,7 @@ func (f *Flows) open(ctx context.Context, in activities.EffectInput[flow.Call]) 
 	if err != nil {
 		return s, effect.Infrastructure(err)
 	}
+	s.source, s.receivedAt = r.Source, r.ReceivedAt
 	var why string
 	if s.event, _, why, err = eventOf(ctx, f.Receipts, r); err != nil {
 		return s, effect.Infrastructure(err)
@@ -227,16 +234,23 @@ func outputOf(done ledger.Grant) flow.Output {
 	return p.Output
 }
 
-// RunFlowStep sends the request of a step, or opens its task. It records the output of the answer in the ledger.
+// RunFlowStep sends the request of a step, runs its workflow, or opens its task. It records the output in the ledger.
 func (f *Flows) RunFlowStep(ctx context.Context, in activities.EffectInput[flow.Call]) (effect.Result, error) {
+	if in.For.Workflow {
+		return f.runWorkflow(ctx, in)
+	}
 	if in.For.Sink == "" {
 		return f.openTask(ctx, in)
 	}
 	return f.sendRequest(ctx, in)
 }
 
-// UndoFlowStep sends the request that compensates a step. It cancels a task, unless the task is done.
+// UndoFlowStep sends the request or runs the workflow that compensates a step. It cancels a task, unless the task is
+// done.
 func (f *Flows) UndoFlowStep(ctx context.Context, in activities.EffectInput[flow.Call]) (effect.Result, error) {
+	if in.For.Workflow {
+		return f.runWorkflow(ctx, in)
+	}
 	if in.For.Sink == "" {
 		return f.write(ctx, in, nil, task.Cancel(in.Effect.Mode, in.For.Object))
 	}

@@ -200,6 +200,9 @@ func writeTested(a *command.App, t testedFlow) {
 		if s.Request != nil {
 			writeTrial(line, "request", s.Request)
 		}
+		if s.Workflow != nil {
+			writeTrialWorkflow(line, "workflow", s.Workflow, t.Keys[s.Label()])
+		}
 		if s.Task != nil {
 			line("task", "%s", s.Task.Title)
 			if s.Task.Due > 0 {
@@ -210,11 +213,29 @@ func writeTested(a *command.App, t testedFlow) {
 		case s.Undo != nil:
 			writeTrial(line, "undo", s.Undo)
 			line("", "key %s", t.UndoKeys[s.Label()])
+		case s.UndoWorkflow != nil:
+			writeTrialWorkflow(line, "undo", s.UndoWorkflow, t.UndoKeys[s.Label()])
+			line("", "key %s", t.UndoKeys[s.Label()])
 		case s.Task != nil:
 			line("undo", "cancels the task")
 		default:
 			line("undo", "none: a later refusal parks the run for a person")
 		}
+	}
+}
+
+// writeTrialWorkflow prints a workflow. key is the ledger key of its effect.
+func writeTrialWorkflow(line func(string, string, ...any), name string, w *flow.TrialWorkflow, key string) {
+	limit := ""
+	if w.Timeout > 0 {
+		limit = fmt.Sprintf(", timeout %s", w.Timeout)
+	}
+	line(name, "%s on task queue %s%s, ID %s", w.Type, w.TaskQueue, limit, effect.IdempotencyKey(key, 1))
+	if w.Input != nil {
+		line("", "input %s", w.Input)
+	}
+	if w.Problem != "" {
+		line("", "depends on an output: %s", w.Problem)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestFlows_PublishedExampleOfTheDocs(t *testing.T) {
 	page := commandtest.Read(t, filepath.Join(repository, "docs", "flows.md"))
 	dir := t.TempDir()
 	file, paid := filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "paid.json")
-	commandtest.Write(t, file, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1)[2][1])
+	commandtest.Write(t, file, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1)[3][1])
 	event := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(page)[1]
 	commandtest.Write(t, paid, event)
 	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "STRIPE_WEBHOOK_SECRET": "whsec_0123456789abcdef0123456789abcdef", "LICENCES_TOKEN": "t"}
@@ -160,6 +160,29 @@ confirm
   key      flow-request:shopify:live:book-tickets:confirm:1
   request  POST /orders/1/confirm (sink tickets)
   undo     none: a later refusal parks the run for a person
+`
+	if r.Code != 0 || r.Out != want {
+		t.Errorf("flows test: exit %d, %s\n%s\nwant\n%s", r.Code, r.Err, r.Out, want)
+	}
+}
+
+// The example of docs/flows.md with a workflow: its ID is the key of the step.
+func TestFlows_WorkflowExampleOfTheDocs(t *testing.T) {
+	t.Parallel()
+	page := commandtest.Read(t, filepath.Join(repository, "docs", "flows.md"))
+	file := filepath.Join(t.TempDir(), "pawl.yaml")
+	commandtest.Write(t, file, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1)[2][1])
+	env := map[string]string{"DATABASE_URL": "postgres://localhost/unused", "SHOPIFY_SECRET": "shpss_0123456789abcdef0123456789abcdef"}
+	r := commandtest.Run(t, program(), paidOrder, env, "flows", "test", "orders", "--event", "-", "--config", file)
+	want := `flow orders: 1 step, account 7
+
+fulfil
+  key      flow-workflow:shopify:live:orders:fulfil:5678901234567890123
+  workflow OrderPaid on task queue orders, timeout 24h0m0s, ID flow-workflow:shopify:live:orders:fulfil:5678901234567890123
+           input {"lines":[{"n":2,"sku":"mug"}]}
+  undo     OrderCancelled on task queue orders, ID undo-flow-workflow:shopify:live:orders:fulfil:5678901234567890123
+           input "$fulfil.shipment"
+           key undo-flow-workflow:shopify:live:orders:fulfil:5678901234567890123
 `
 	if r.Code != 0 || r.Out != want {
 		t.Errorf("flows test: exit %d, %s\n%s\nwant\n%s", r.Code, r.Err, r.Out, want)

@@ -105,11 +105,12 @@ func (r Reader) Load(ctx context.Context, id string) (Receipt, Body, error) {
 }
 
 // openCountsSQL is the union of two queries, so that each uses its own partial index. The age ignores events that wait
-// for the entry of another event, because that other event is included. It also ignores events with an uncertain effect
-// or with a sink that is down, because separate conditions report them.
+// for the entry of another event, because that other event is included, and events that wait for a workflow of the
+// user. It also ignores events with an uncertain effect or with a sink that is down, because separate conditions report
+// them.
 const openCountsSQL = `
 select status, mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, coalesce(extract(epoch from
-       now() - min(received_at) filter (where reason_code not in ('` + WaitingForEntry + `', 'effect_uncertain', 'sink_down'))), 0)::float8 as seconds
+       now() - min(received_at) filter (where reason_code not in ('` + WaitingForEntry + `', '` + WaitingForWorkflow + `', 'effect_uncertain', 'sink_down'))), 0)::float8 as seconds
   from receipts where status in ('processing', 'retrying', 'needs_review', 'dead') group by status, mode, financial
 union all
 select 'received', mode, coalesce(type like any($1::text[]), false) as financial, count(*)::int, extract(epoch from now() - min(received_at))::float8

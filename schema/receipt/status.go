@@ -58,6 +58,10 @@ const (
 	SinkBusy = "sink_busy"
 	// WaitingForEntry: a finance entry refers to another entry that is not booked yet. The event is not overdue.
 	WaitingForEntry = "waiting_for_entry"
+	// WaitingForWorkflow: a workflow of the user runs. The event is not overdue. WorkflowStuck: no worker has begun the
+	// workflow, or its worker fails to execute it.
+	WaitingForWorkflow = "waiting_for_workflow"
+	WorkflowStuck      = "workflow_stuck"
 
 	// UnknownPrice is a reason for Processed: the account of the event has an open task of this kind.
 	UnknownPrice = "unknown_price"

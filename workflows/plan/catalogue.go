@@ -17,7 +17,7 @@ const (
 	SinkStripe = "stripe"
 	// SinkDestinations is the sink of all relayed events. Each destination has settings under its own name.
 	SinkDestinations = "destinations"
-	// SinkFlows is the sink of all requests of flows in the configuration. Each request names its sink.
+	// SinkFlows is the sink of all requests and workflows of flows in the configuration. Each request names its sink.
 	SinkFlows = "flows"
 )
 
@@ -61,6 +61,8 @@ var (
 	RelayEvent         = register[activities.Delivery]("relay", SinkDestinations, "")
 	FlowRequest        = register[flow.Call](flow.RequestKind, SinkFlows, "undo-flow-request")
 	UndoFlowRequest    = register[flow.Call]("undo-flow-request", SinkFlows, "")
+	FlowWorkflow       = register[flow.Call](flow.WorkflowKind, SinkFlows, "undo-flow-workflow")
+	UndoFlowWorkflow   = register[flow.Call]("undo-flow-workflow", SinkFlows, "")
 	FlowTask           = register[flow.Call]("flow-task", SinkDatabase, "cancel-flow-task")
 	CancelFlowTask     = register[flow.Call]("cancel-flow-task", SinkDatabase, "")
 )

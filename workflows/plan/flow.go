@@ -13,7 +13,22 @@ import (
 type FlowCall = flow.Call
 
 // OfFlow reports whether the step belongs to a flow of the configuration.
-func (s *Step) OfFlow() bool { return s.Kind == FlowRequest.Name || s.Kind == FlowTask.Name }
+func (s *Step) OfFlow() bool {
+	return s.Kind == FlowRequest.Name || s.Kind == FlowWorkflow.Name || s.Kind == FlowTask.Name
+}
+
+// Cancelled returns the step that cancels the workflow of this step, together with the run. It returns nil if the step
+// has no workflow.
+func (s *Step) Cancelled() *Step {
+	call, is := s.Input.(flow.Call)
+	if !is || !call.Workflow {
+		return nil
+	}
+	cancelled := *s
+	call.Cancel = true
+	cancelled.Input = call
+	return &cancelled
+}
 
 // Delivers reports whether the step delivers the event to a destination.
 func (s *Step) Delivers() bool { return s.Kind == RelayEvent.Name }
@@ -27,9 +42,13 @@ func Configured(f flow.Run, of event.Ref) (steps []*Step) {
 	keys := map[string][]string{}
 	for _, s := range f.Steps {
 		object := strings.Join([]string{of.Provider, of.Mode, f.Name, s.Name, workflowid.Keyed(of.Account, s.Key)}, ":")
-		input := flow.Call{Flow: f.Name, Hash: f.Hash, Step: s.Name, Item: s.Item, Sink: s.Sink, Request: s.Hash}
+		input := flow.Call{Flow: f.Name, Hash: f.Hash, Step: s.Name, Item: s.Item, Sink: s.Sink, Workflow: s.Workflow,
+			Request: s.Hash}
 		do, undo := FlowRequest, UndoFlowRequest
-		if s.Sink == "" {
+		switch {
+		case s.Workflow:
+			do, undo = FlowWorkflow, UndoFlowWorkflow
+		case s.Sink == "":
 			do, undo, input.Object = FlowTask, CancelFlowTask, object
 		}
 		var after []string

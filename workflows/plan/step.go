@@ -2,9 +2,11 @@ package plan
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/pawlhq/pawl/activities"
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/schema/billing/fact"
 	"github.com/pawlhq/pawl/schema/billing/fold"
 )
@@ -31,6 +33,17 @@ type Step struct {
 	// settled first. A key that ends with a colon matches every key with that prefix.
 	Compensates string
 	After       []string
+}
+
+// Label identifies the step within the run: its kind, with the destination of a delivery or the step of a flow.
+func (s *Step) Label() string {
+	if s.Kind == RelayEvent.Name {
+		return s.Kind + " to " + s.Key[strings.LastIndex(s.Key, ":")+1:]
+	}
+	if of, is := s.Input.(flow.Call); is {
+		return s.Kind + " " + of.Step
+	}
+	return s.Kind
 }
 
 // UndoneBy sets the step that compensates this one.

@@ -76,6 +76,9 @@ func (f *Flow) check(c *checker, key string) {
 	c.uncompiled(key+".", faults)
 	f.checkTrigger(c, key+".on")
 	f.checkPublished(c, key+".on.published")
+	for _, place := range f.OnQueue(c.cfg.Temporal.TaskQueue) {
+		c.bad(key+"."+place, "is the task queue of pawl's own workers", "name the task queue of your worker")
+	}
 	for sink, places := range f.Sinks() {
 		for _, place := range places {
 			switch known := c.cfg.Sinks[sink]; {

@@ -111,6 +111,7 @@ const orderPaid = `{"id": 5678901234567890123, "name": "#1001", "total_price": "
 const (
 	exampleOrder = iota
 	exampleList
+	exampleWorkflow
 	examplePublished
 	exampleTask
 )
@@ -125,8 +126,8 @@ func examples(t *testing.T) (texts []string) {
 	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
 		texts = append(texts, string(m[1]))
 	}
-	if len(texts) != 4 {
-		t.Fatalf("docs/flows.md has %d examples; this package runs 4", len(texts))
+	if len(texts) != 5 {
+		t.Fatalf("docs/flows.md has %d examples; this package runs 5", len(texts))
 	}
 	return texts
 }

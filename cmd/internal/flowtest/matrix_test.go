@@ -140,6 +140,9 @@ var elsewhere = map[string]string{
 	"undo-flow-request": "TestConfiguredFlow_EveryBranch: the branch flow-refused",
 	"flow-task":         "TestConfiguredFlow_EveryBranch",
 	"cancel-flow-task":  "TestConfiguredFlow_EveryBranch: the branch flow-refused",
+	// The workflows of the user.
+	"flow-workflow":      "TestConfiguredFlow_Workflow_OncePerKey",
+	"undo-flow-workflow": "TestConfiguredFlow_Workflow_RefusedAndUndone",
 	// The e-mails of scheduled actions.
 	"access-ending-notice": "TestAccountDue_Grace_Told",
 	"dunning-notice":       "TestAccountDue_Dunning_Parks_AndGoesOn",

@@ -60,7 +60,7 @@ func (n *Node) receivers(effects *effect.Runner, announced func()) (*activities.
 // flowsOf returns the planner of the flows in the configuration, which also executes their steps.
 func flowsOf(n *Node, effects *effect.Runner, all sinks) *step.Flows {
 	f := &step.Flows{Effects: effects, Receipts: n.Receipts, Versions: flowversion.New(n.Pool), Sinks: all.http,
-		Settings: all.settings}
+		Settings: all.settings, Temporal: n.Temporal}
 	for _, name := range slices.Sorted(maps.Keys(n.Config.Flows)) {
 		f.Active = append(f.Active, n.Config.Flows[name].Compiled)
 	}

@@ -235,6 +235,10 @@ func askTemporal(ctx context.Context, o *decide.Operator, n *Next, r timeline.Re
 		n.Message = "it continues automatically when the sink responds again"
 	case receipt.WaitingForEntry:
 		n.Message = "it continues automatically when the earlier entry is done or skipped"
+	case receipt.WaitingForWorkflow:
+		n.Message = "it continues automatically when your workflow has ended"
+	case receipt.WorkflowStuck:
+		n.Message = "it continues automatically when a worker executes your workflow"
 	case receipt.Paused:
 		n.Message = "it continues automatically when the pause ends"
 	}

@@ -25,7 +25,7 @@ func StepOf(code, key string) Kind {
 	k := KindOf(code)
 	parts := strings.Split(key, ":")
 	switch code {
-	case "flow-request", "undo-flow-request", "flow-task", "cancel-flow-task":
+	case "flow-request", "undo-flow-request", "flow-workflow", "undo-flow-workflow", "flow-task", "cancel-flow-task":
 		// <kind>:<provider>:<mode>:<flow>:<step>:<key>
 		if len(parts) > 5 {
 			k.Name += ": " + parts[4]
@@ -79,9 +79,11 @@ var kinds = map[string]Kind{
 	"close-review":           {"Review closed", "the review", "closed", false},
 	"reject-review":          {"Review rejected", "the rejection", "recorded", false},
 
-	"relay":             {"Relay", "the event", "relayed", false},
-	"flow-request":      {"Request", "the request of the flow", "sent", false},
-	"undo-flow-request": {"Request undone", "the request of the flow", "undone", false},
-	"flow-task":         {"Task", "the task", "opened", false},
-	"cancel-flow-task":  {"Task closed", "the task", "closed", false},
+	"relay":              {"Relay", "the event", "relayed", false},
+	"flow-request":       {"Request", "the request of the flow", "sent", false},
+	"undo-flow-request":  {"Request undone", "the request of the flow", "undone", false},
+	"flow-workflow":      {"Workflow", "the workflow of the flow", "completed", false},
+	"undo-flow-workflow": {"Workflow undone", "the workflow of the flow", "undone", false},
+	"flow-task":          {"Task", "the task", "opened", false},
+	"cancel-flow-task":   {"Task closed", "the task", "closed", false},
 }

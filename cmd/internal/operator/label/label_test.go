@@ -40,6 +40,7 @@ func TestStepOf(t *testing.T) {
 	for key, want := range map[string]string{
 		"flow-request:shopify:live:ship-order:reserve:shop.test:o:1": "Request: reserve; the request reserve of the flow ship-order is not sent",
 		"cancel-flow-task:github:live:incident:triage:1":             "Task closed: triage; the task triage of the flow incident is not closed",
+		"flow-workflow:shopify:live:orders:fulfil:1":                 "Workflow: fulfil; the workflow fulfil of the flow orders is not completed",
 		"relay:github:live:evt_1:crm":                                "Relay: crm; the event is not relayed to crm",
 		"finance-export:stripe:live:in_1":                            "Booking; the finance entry is not booked",
 		"flow-request":                                               "Request; the request of the flow is not sent",

@@ -100,8 +100,10 @@ var reasons = map[string]string{
 	"compensated":      "Its steps were taken back",
 	"withheld":         "An order or a change was refused, and is not granted",
 
-	"sink_down":         "A connected system is down",
-	"sink_busy":         "A connected system is busy",
-	"waiting_for_entry": "An earlier finance entry is not booked yet",
-	"paused":            "A person paused it",
+	"sink_down":            "A connected system is down",
+	"sink_busy":            "A connected system is busy",
+	"waiting_for_workflow": "A workflow of yours runs",
+	"workflow_stuck":       "A workflow of yours does not continue",
+	"waiting_for_entry":    "An earlier finance entry is not booked yet",
+	"paused":               "A person paused it",
 }
