@@ -73,6 +73,8 @@ create index receipts_paused on receipts (source, id) where status = 'received' 
 create index receipts_reason on receipts (reason_code, source, type, status, id) where reason_code <> '';
 -- For lists by source, type and status. The entry is written when the event ends, not when it is received.
 create index receipts_kind on receipts (source, type, status, id) where status in ('processed', 'compensated', 'ignored');
+-- For the search of a connected account. Most installations have none.
+create index receipts_account on receipts (account, id) where account <> '';
 create index receipts_parked_object on receipts (object_id) where status in ('needs_review', 'dead');
 -- Finds the same bytes under another unsigned delivery ID (GitHub, Shopify). Hashes are random, so each insert
 -- touches a cold page of the index in a large table. Events with a signed ID have no entry.
@@ -686,6 +688,8 @@ create index objects_invoice on objects (invoice, mode) where invoice <> '';
 create index objects_subscription on objects (subscription, kind, mode) where subscription <> '';
 create index objects_charge on objects ((state ->> 'Charge')) where kind = 'payment' and state ->> 'Charge' <> '';
 create index objects_unplaced on objects (updated_at) where kind in ('payment', 'refund', 'dispute') and (not state ? 'Purchase' or state ? 'Unexplained');
+-- For the search of an amount. The amount of a payment is also the amount of its invoice or session.
+create index objects_amount on objects (((state ->> 'Amount')::bigint), updated_at) where kind in ('refund', 'dispute', 'checkout');
 create index objects_customer on objects (customer, mode) where customer <> '';
 
 create view payments as

@@ -156,6 +156,14 @@ func hasSubject(column string, parameter int) string {
 		column, parameter, column)
 }
 
+const connectedSQL = `
+with found as (select id from receipts where account = $1 and account <> '' order by id desc limit $2)` + shown
+
+// OfConnected returns the newest receipts of a connected account, at most most of them.
+func OfConnected(ctx context.Context, db schema.Querier, account string, most int) ([]Receipt, error) {
+	return schema.List[Receipt](ctx, db, "list the receipts of account "+account, connectedSQL, account, most)
+}
+
 // List returns the receipts that match f, the newest first.
 func List(ctx context.Context, db schema.Querier, f Filter) ([]Receipt, error) {
 	found, args := f.found()

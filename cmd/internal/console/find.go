@@ -122,6 +122,13 @@ func (s *Server) findOther(v *visit, q string, page findPage) error {
 	if page.Events != nil {
 		return s.render(v, http.StatusOK, "find", "Find "+q, page)
 	}
+	asked, err := accounts.OpenTasks(v.ctx(), s.Operator.DB, accounts.TaskFilter{About: q, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(asked) > 0 { // an unmapped price
+		return v.Redirect(http.StatusSeeOther, "/tasks?about="+url.QueryEscape(q))
+	}
 	if _, err := job.Show(v.ctx(), s.Operator, q, "", 1); err == nil {
 		return v.Redirect(http.StatusSeeOther, "/jobs/"+url.PathEscape(q))
 	}

@@ -107,7 +107,7 @@ func (s *sized) pages() (all []string) {
 	}
 	q("/")
 	q("/overview")
-	q("/find", "q=A-18", "q="+s.paid, "q=ada5@example.com", "q=acct-5", "q=nothing", "q=job-1", "q=sub_5", "q=cus_5", "q=ch_18", "q=in_18", "q=dp_20",
+	q("/find", "q=A-18", "q="+s.paid, "q=ada5@example.com", "q=acct-5", "q=nothing", "q=job-1", "q=sub_5", "q=cus_5", "q=ch_18", "q=in_18", "q=dp_20", "q=acct_9", "q=txn_20", "q=price_gold", "q=49.00+USD",
 		"q=finance-export:stripe:live:in_18", "q=stripe:"+s.paid, "q=49.00", "q=ACCT-5")
 	for _, surface := range []string{"", "/api/v1"} {
 		events := surface + "/events"

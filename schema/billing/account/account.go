@@ -252,7 +252,7 @@ func modesOf(mode string) []string {
 }
 
 // Quoted returns the names in events for a name that a customer quotes: the payment of a charge, the customers with an
-// e-mail address, or the invoice number in the provider's case.
+// e-mail address, the invoice number in the provider's case, or the dispute with a balance transaction.
 func Quoted(ctx context.Context, db DB, words string) ([]string, error) {
 	return schema.Rows(ctx, db, "read what "+words+" means", pgx.RowTo[string], quotedSQL, words, emailHash(words))
 }

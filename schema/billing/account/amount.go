@@ -13,7 +13,7 @@ import (
 	"github.com/pawlhq/pawl/schema/money"
 )
 
-// searched limits the invoices of one amount that are read, and mostOfAmount the result.
+// searched limits the objects of one amount and kind that are read, and mostOfAmount the result.
 const (
 	searched     = 500
 	mostOfAmount = 50
@@ -29,9 +29,10 @@ var (
 // symbols maps symbols to currencies. Several currencies have the symbol $.
 var symbols = map[string]string{"€": "eur", "£": "gbp", "¥": "jpy"}
 
-// OfAmount returns the IDs of the newest invoices with a paid amount that people write, such as "49.00 USD". An amount
-// without a currency matches every currency. OfAmount returns nothing for 0 and for other words.
-func OfAmount(ctx context.Context, db DB, words string) (invoices []string, err error) {
+// OfAmount returns the IDs of the newest invoices with a paid amount that people write, such as "49.00 USD", and of
+// refunds, disputes and checkout sessions with this amount. An amount without a currency matches every currency.
+// OfAmount returns nothing for 0 and for other words.
+func OfAmount(ctx context.Context, db DB, words string) (objects []string, err error) {
 	words = strings.TrimSpace(words)
 	if decimalComma.MatchString(words) {
 		words = strings.Replace(strings.ReplaceAll(words, ".", ""), ",", ".", 1)
@@ -42,20 +43,20 @@ func OfAmount(ctx context.Context, db DB, words string) (invoices []string, err 
 	}
 	whole, fraction := parts[3], parts[4]
 	currency := strings.ToLower(cmp.Or(parts[1], parts[5], symbols[parts[2]], symbols[parts[6]]))
-	type invoice struct {
+	type object struct {
 		ID       string
 		Amount   int64
 		Currency string
 	}
-	found, err := schema.Rows(ctx, db, "read the invoices of an amount", pgx.RowToStructByPos[invoice], amountSQL,
+	found, err := schema.Rows(ctx, db, "read the objects of an amount", pgx.RowToStructByPos[object], amountSQL,
 		[]int64{minor(whole, fraction, 0), minor(whole, fraction, 2), minor(whole, fraction, 3)}, searched)
 	for _, i := range found {
 		named := currency == "" || strings.EqualFold(currency, i.Currency)
-		if named && i.Amount == minor(whole, fraction, money.Decimals(i.Currency)) && len(invoices) < mostOfAmount {
-			invoices = append(invoices, i.ID)
+		if named && i.Amount == minor(whole, fraction, money.Decimals(i.Currency)) && len(objects) < mostOfAmount {
+			objects = append(objects, i.ID)
 		}
 	}
-	return invoices, err
+	return objects, err
 }
 
 // minor returns an amount in minor units of a currency with the given number of decimals, or -1 if the currency has no

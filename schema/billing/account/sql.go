@@ -25,15 +25,20 @@ const ofCharge = `kind = 'payment' and state ->> 'Charge' = $1 and state ->> 'Ch
 const quotedSQL = `
 select id from objects where ` + ofCharge + `
 union select customer from addresses where email_hash = $2
+union select s.object from finance_entries e join effects f on f.key = e.effect_key join event_subjects s on s.receipt_id = f.receipt_id and s.main
+       where e.object = $1 and e.kind = 'dispute'
 union select state ->> 'Number' from invoices where upper(state ->> 'Number') = upper($1) and state ->> 'Number' <> ''
 order by 1`
 
 const alikeSQL = `select mode, id from accounts where lower(id) = lower($1) and id <> $1 order by 1, 2`
 
-// amountSQL reads the newest invoices with one of the amounts.
+// amountSQL reads the newest invoices, refunds, disputes and checkout sessions with one of the amounts.
 const amountSQL = `
 select i.id, i.amount, i.currency from unnest($1::bigint[]) a cross join lateral (
-    select id, amount, currency, occurred_at from invoices where amount = a order by occurred_at desc limit $2) i
+    (select id, amount, currency, occurred_at from invoices where amount = a order by occurred_at desc limit $2)
+     union all
+    (select id, (state ->> 'Amount')::bigint, state ->> 'Currency', updated_at from objects
+      where kind in ('refund', 'dispute', 'checkout') and (state ->> 'Amount')::bigint = a order by updated_at desc limit $2)) i
  order by i.occurred_at desc, i.id`
 
 const accountSQL = `

@@ -124,8 +124,8 @@ func Show(ctx context.Context, db timeline.DB, id string) (*timeline.Event, erro
 }
 
 // Find returns the receipt with the event ID, receipt ID, workflow ID or effect key. It also accepts the ID or
-// another name of an object, if only one event is about the object. The error is a [*decide.Fault] of kind
-// [decide.Unknown] or [decide.Ambiguous].
+// another name of an object, or a connected account, if only one event is about it. The error is a [*decide.Fault] of
+// kind [decide.Unknown] or [decide.Ambiguous].
 func Find(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, error) {
 	receipts, err := timeline.Find(ctx, db, id)
 	if err == nil && len(receipts) == 0 {
@@ -137,12 +137,15 @@ func Find(ctx context.Context, db timeline.DB, id string) (*timeline.Receipt, er
 		if about, err = objectsOf(ctx, db, id); err == nil {
 			receipts, err = timeline.List(ctx, db, timeline.Filter{About: about, Limit: mostAbout})
 		}
+		if err == nil && len(receipts) == 0 {
+			receipts, err = timeline.OfConnected(ctx, db, id, mostAbout)
+		}
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case len(receipts) == 0:
-		return nil, decide.Unknownf("no event %q: no stored event has this event ID, receipt ID, workflow ID, effect key, object ID, invoice number or e-mail address", id)
+		return nil, decide.Unknownf("no event %q: no stored event has this event ID, receipt ID, workflow ID, effect key, object ID, invoice number, e-mail address or connected account", id)
 	case len(receipts) == 1:
 		return &receipts[0], nil
 	}
