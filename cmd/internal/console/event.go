@@ -27,8 +27,8 @@ type filter struct {
 	Options            []string
 	// All is set if no option means all values.
 	All bool
-	// Usage describes the filter.
-	Usage string
+	// Usage describes the filter. Example is a value that the field shows while it is empty.
+	Usage, Example string
 }
 
 // criteria returns the criteria for events from the query or the form. Times are absolute, so that the page of a

@@ -90,7 +90,7 @@ func (s *Server) list(l resource.List) func(*visit) error {
 		for _, f := range about.Filters {
 			page.Filters = append(page.Filters, filter{Name: f.Name, Label: strings.ReplaceAll(f.Name, "_", " "),
 				Value: cmp.Or(q.Text(f.Name), f.Default), Options: f.Values, All: f.Default == "",
-				Usage: strings.ReplaceAll(f.Usage, "`", "")})
+				Usage: strings.ReplaceAll(f.Usage, "`", ""), Example: f.Example()})
 		}
 		if found.Next != "" {
 			page.Older = about.Path + "?" + q.Values("cursor", found.Next).Encode()
@@ -134,13 +134,21 @@ var extensions = map[string]func(v *visit, items any, page *listPage){
 		}
 		page.Rows.markNotGranted(items.([]timeline.Receipt))
 	},
-	// The kind of each task is in words and links to the task, in place of the ID of its object.
+	// The kind of each task is in words and links to the task. The object links to its data.
 	"tasks": func(_ *visit, items any, page *listPage) {
 		for i, t := range items.([]billingaccount.Task) {
-			page.Rows.Rows[i][0] = cell{Head: page.Rows.Head[0], Text: label.TaskTitle(t.Kind),
-				Href: "/tasks/" + url.PathEscape(t.Object)}
+			row := page.Rows.Rows[i]
+			row[0].Text, row[0].Href = label.TaskTitle(t.Kind), "/tasks/"+url.PathEscape(t.Object)
+			if j := slices.Index(page.Rows.Head, "OBJECT"); j > 0 {
+				id := t.ID()
+				row[j].Text, row[j].Href = cmp.Or(t.Number, id), "/find?q="+url.QueryEscape(id)
+			}
+			for j := range row {
+				if row[j].Head == "TITLE" {
+					row[j].Text, row[j].Parts = brief(row[j].Text), nil
+				}
+			}
 		}
-		page.Rows = page.Rows.without("OBJECT")
 	},
 	// Each object links to the decision that assigns it.
 	"unassigned-payments": func(v *visit, items any, page *listPage) {

@@ -203,7 +203,7 @@ func TestOutages_ListedWithEventsAndMoney(t *testing.T) {
 		select 1, id, mode from receipts where event_id <> 'evt_4'`)
 	b := s.as("vera", role.Viewer)
 	page := b.get("/outages").text
-	for _, wanted := range []string{"Finance answered 503 Service Unavailable (closed for the night)", "49.00 EUR &#43; 49.00 USD", "32 min", `href="/events?mode=live&amp;outage=1"`,
+	for _, wanted := range []string{"Finance answered 503 Service Unavailable (closed for the night)", "49.00 EUR + 49.00 USD", "32 min", `href="/events?mode=live&amp;outage=1"`,
 		"Still down", `<a href="/outages"`} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the page lacks %q", wanted)

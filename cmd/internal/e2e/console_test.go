@@ -481,7 +481,7 @@ func TestConsole_FourEyes_ApproveByTwo_ViewerRefused(t *testing.T) {
 	s.shows("Waits for a second person", "after another person has confirmed")
 	s.sound("what waits")
 	s.click("See all waiting decisions")
-	s.shows("Approvals", paid.ID, "2,400.00 USD", "See your request")
+	s.shows("Approvals", paid.ID[:10]+"…"+paid.ID[len(paid.ID)-6:], "2,400.00 USD", "See your request")
 	s.open("/")
 	s.shows("Second person", "Approve: "+paid.ID, "2,400.00 USD, requested by ada")
 	s.sound("now")

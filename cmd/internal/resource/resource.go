@@ -147,6 +147,19 @@ func (f Filter) Check(text string) error {
 	return nil
 }
 
+// Example returns an example of a time or a duration. It returns "" for a filter of another kind.
+func (f Filter) Example() string {
+	switch {
+	case f.Kind == Time && f.Ahead:
+		return "7d or 2026-12-24"
+	case f.Kind == Time:
+		return "7d or 2026-11-22"
+	case f.Kind == Duration:
+		return "168h"
+	}
+	return ""
+}
+
 // Text returns the value of a filter, or "".
 func (q Query) Text(name string) string { return q.values[name] }
 

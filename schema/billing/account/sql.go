@@ -92,7 +92,8 @@ const worth = `
 
 // taskColumns are the fields of [Task]. They contain the event of the effect that opened the task.
 const taskColumns = `t.mode, t.kind, t.object, ` + whose + `, t.title, t.created_at,
-       coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, worth.amount, worth.currency, t.state
+       coalesce((select r.event_id from effects e join receipts r on r.id = e.receipt_id where e.key = t.effect_key), ''), t.due_by, t.taken_by, worth.amount, worth.currency, t.state,
+       coalesce((select i.state ->> 'Number' from invoices i where i.mode = t.mode and i.id = substring(t.object from '[^:]*$')), '')
   from tasks t` + worth
 
 const tasksSQL = `select ` + taskColumns + ` where t.state = 'open' and t.account in ($1, '') and ` + whose +

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,7 +31,12 @@ type Task struct {
 	Currency string `json:"currency,omitempty"`
 	// State is [fold.TaskOpen] or another state of a task.
 	State string `json:"state"`
+	// Number is the number of the invoice that the task is about. It is absent for a task about something else.
+	Number string `json:"number,omitempty"`
 }
+
+// ID returns the ID of the object in the provider. The object of a task about a price also contains the account.
+func (t Task) ID() string { return t.Object[strings.LastIndex(t.Object, ":")+1:] }
 
 // Count counts the open tasks of one kind and mode.
 type Count struct {
