@@ -46,6 +46,8 @@ type decisionPage struct {
 	Refused   string
 	Choices   []button
 	Requested bool
+	// Denied is the reason why the person may not confirm a job, or "".
+	Denied string
 	// Warning is a reason to check the decision once more.
 	Warning string
 	// FourEyes is set if the decision needs two people. Pending is the ID of the decision that the second person

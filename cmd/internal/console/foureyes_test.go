@@ -83,6 +83,11 @@ func TestFourEyes_Many_WaitsAndIsFound(t *testing.T) {
 	if got := ada.get(would); !strings.Contains(got.text, "you requested this decision") {
 		t.Errorf("ada sees %s", got.text)
 	}
+	own := ada.get(html.UnescapeString(link[1]))
+	if words := own.words(); strings.Contains(own.text, "<button class=\"main\">") || !strings.Contains(own.text, `aria-disabled="true"`) ||
+		!strings.Contains(words, "Confirm: Approve another person must confirm it") || !strings.Contains(words, "Withdraw the request") {
+		t.Errorf("ada, who requested the job, can confirm it, or does not see why not: %s", words)
+	}
 	hidden := regexp.MustCompile(`name="pending" value="([^"]*)"`).FindStringSubmatch(page)
 	if hidden == nil {
 		t.Fatalf("bob's form confirms nothing: %s", page)

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/cmd/internal/output"
 	"github.com/pawlhq/pawl/cmd/internal/tables"
 	"github.com/pawlhq/pawl/schema/job"
+	"github.com/pawlhq/pawl/schema/pending"
 )
 
 // shownEvents is the number of events that the page of a bulk decision lists.
@@ -110,6 +111,16 @@ func (s *Server) showMany(v *visit) error {
 	page.Table = &t
 	if page.Pending == "" && page.asks(v, false) {
 		return s.render(v, http.StatusOK, "decide", page.Title, page)
+	}
+	if page.Pending != "" {
+		first, err := pending.Get(v.ctx(), s.Operator.DB, page.Pending)
+		if err != nil {
+			return err
+		}
+		page.needsTwo("", &first)
+		if requestedBy(v.person, first) {
+			page.Denied = "another person must confirm it"
+		}
 	}
 	if page.Pending == "" {
 		page.Fields = append(page.Fields, field{Name: "rate", Label: label.Field("rate"),
