@@ -66,8 +66,8 @@ func TestSetRoles_Statements_EachProcessMayRunItsOwn(t *testing.T) {
 	}
 	intake := maps.Clone(schematest.Statements(t, "receipt"))
 	maps.Copy(intake, schematest.Statements(t, "rejection"))
-	// A worker reads data that an ingress stores, and stores the account of a flow.
-	for _, name := range []string{"body", "body size", "load", "trim counts", "get", "admitted", "repeated", "set account"} {
+	// A worker reads data that an ingress stores, and stores the account of a flow and the money of an event.
+	for _, name := range []string{"body", "body size", "load", "trim counts", "get", "admitted", "repeated", "set account", "set paid"} {
 		delete(intake, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(intake)) {
