@@ -228,6 +228,8 @@ var world = []string{
 		values ('receipt-email:stripe:live:in_1', 1, '00000000-0000-0000-0000-000000000001', 'run', 1, 'failed', now(), '451 later')`,
 	`insert into event_subjects (receipt_id, object, main, account, customer, number, amount, currency) values
 		('00000000-0000-0000-0000-000000000001', 'in_1', true, 'acme', 'cus_1', 'A/1', 49900, 'usd')`,
+	`insert into skipped_entries (effect_key, mode, account, object, kind, amount, currency, cash, occurred_at, event_id, actor, reason) values
+		('finance-export:in_2', 'live', 'acme', 'in_2', 'payment', 4800, 'usd', 4800, now(), 'evt_2', 'ada', 'booked by hand')`,
 	`insert into facts (provider, mode, kind, object, customer, event_id, receipt_id, occurred_at, rank, origin, data)
 		values ('stripe', 'live', 'invoice_seen', 'in_1', 'cus_1', 'evt_1', '00000000-0000-0000-0000-000000000001', now(), 3, 'event', '{"Invoice":{"Paid":49900,"Due":50000,"Currency":"usd"}}')`,
 	`insert into tasks (mode, kind, object, account, title, state, effect_key, due_by) select 'live', 'dispute', 'dp/' || n, 'acme', 'see to it', 'open', 'k' || n, case when n < 3 then now() + n * interval '1 day' end from generate_series(1, 5) n`,
@@ -259,6 +261,8 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/scheduled", "", "account=acme", `"due_at":"2026-12-24`}, {"/scheduled", "", "mode=test", `"items":[]`},
 		{"/emails", "", "outcome=failed", `"items":[{"key":"receipt-email:stripe:live:in_1"`}, {"/emails", "", "mode=test", `"items":[]`},
 		{"/entries", "", "account=acme", `"cash":49900`}, {"/entries", "", "mode=test", `"items":[]`}, {"/entries/sums", "", "since=1d", `"received":49900`},
+		{"/entries/skipped", "", "account=acme", `"actor":"ada","reason":"booked by hand"`}, {"/entries/skipped", "", "mode=test", `"items":[]`},
+		{"/entries/skipped/sums", "", "", `{"currency":"usd","entries":1,"amount":4800,"cash":4800}`},
 		{"/rules", "", "", `"items":[]`}, {"/sources", "", "unused_for=1h", `"label":"first"`}, {"/events", "", "since=2020-01-01", `"items":[`},
 		{"/approvals", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
