@@ -33,7 +33,8 @@ func (s *stand) parksPaid() {
 
 // text returns the words of a page without its markup.
 func (a *answer) words() string {
-	text := regexp.MustCompile(`(?s)<(script|style).*?</|<[^>]*>`).ReplaceAllString(a.text, " ")
+	whole := strings.ReplaceAll(a.text, "<wbr>", "")
+	text := regexp.MustCompile(`(?s)<(script|style).*?</|<[^>]*>`).ReplaceAllString(whole, " ")
 	return regexp.MustCompile(`\s+`).ReplaceAllString(text, " ")
 }
 

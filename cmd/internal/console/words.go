@@ -9,8 +9,9 @@ import (
 var (
 	// longWord is a word that is too wide for a column. A page may break it after one of its marks.
 	longWord = regexp.MustCompile(`[^\s]{16,}|[^\s]+…[^\s]+`)
-	marks    = strings.NewReplacer(".", ".<wbr>", "_", "_<wbr>", ":", ":<wbr>", "@", "@<wbr>", "/", "/<wbr>", ",",
-		",<wbr>")
+	marks    = strings.NewReplacer(".", ".<wbr>", "_", "_<wbr>", ":", ":<wbr>", "@", "@<wbr>", "/", "/<wbr>")
+	// number is an amount or a time, which stays in one line.
+	number = regexp.MustCompile(`^[-+(]?\d[\d.,:]*\)?$`)
 	// providerID is an ID of a provider, such as "evt_1Qb…". Only its beginning and its end are shown.
 	providerID = regexp.MustCompile(`\b[a-z]{2,6}_[0-9A-Za-z]{15,}\b`)
 )
@@ -25,11 +26,16 @@ func breaks(text string) template.HTML {
 	for _, at := range longWord.FindAllStringIndex(text, -1) {
 		b.WriteString(template.HTMLEscapeString(text[from:at[0]]))
 		from = at[1]
-		if word := text[at[0]:at[1]]; strings.Contains(word, "…") { // a shortened ID stays in one line
+		word := text[at[0]:at[1]]
+		if number.MatchString(word) {
+			b.WriteString(template.HTMLEscapeString(word))
+			continue
+		}
+		if strings.Contains(word, "…") { // a shortened ID stays in one line
 			b.WriteString(`<span class="word">` + template.HTMLEscapeString(word) + `</span>`)
 			continue
 		}
-		for i, part := range strings.SplitAfter(marks.Replace(text[at[0]:at[1]]), "<wbr>") {
+		for i, part := range strings.SplitAfter(marks.Replace(word), "<wbr>") {
 			if i > 0 {
 				b.WriteString("<wbr>")
 			}
