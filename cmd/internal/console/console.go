@@ -196,7 +196,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer watching.Wait()
 	watch, end := context.WithCancel(ctx)
 	defer end()
-	if !s.Config.Dev.Enabled { // pawl dev does not use the file
+	if s.Config.Console.Users != "" && !s.Config.Dev.Enabled { // pawl dev does not use the file
 		watching.Go(func() { s.door.users.Watch(watch, watchEvery, s.Log, s.reportPeople) })
 	}
 	stopped := make(chan error, 1)

@@ -112,7 +112,19 @@ func Report(ctx context.Context, o *decide.Operator, host string, people []decid
 // RecordCall is the call by which a console executes [Report] on a worker.
 var RecordCall = decide.NewCall("record_people", 0, record)
 
+// The bounds of a report, which a console sends.
+const (
+	mostPeople  = 1000
+	longestHost = 253 // the maximum length of a host name
+)
+
 func record(ctx context.Context, o *decide.Operator, in reported) (*decide.Nothing, error) {
+	if len(in.Roles) > mostPeople {
+		return nil, decide.Invalidf("console.users has %d people, more than %d", len(in.Roles), mostPeople)
+	}
+	if len(in.Host) > longestHost || strings.ContainsFunc(in.Host, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, decide.Invalidf("%.40q is not a host name", in.Host)
+	}
 	for name, roles := range in.Roles {
 		if err := decide.CheckName(name); err != nil {
 			return nil, decide.Invalidf("%v", err)
