@@ -55,8 +55,8 @@ With --url, the command checks an API that no configuration contains yet. NAME i
 be, and --token refers to its token: env:NAME or file:PATH.
 
 pawl has requests for workspaces and finance. For a sink that only flows use, give your request: --path, --body with a
-JSON object, and --method. The API executes it twice. The check for a repeated key with another body adds the field
-pawl_check to the object.`,
+JSON object, and --method. The API executes it twice, or up to 21 times if it ignores keys. The check for a repeated key
+with another body adds the field pawl_check to the object.`,
 		Example: `  pawl sinks check
   pawl sinks check workspaces finance --write --url http://127.0.0.1:9000
   pawl sinks check stock --write --path /reservations --body request.json`,
@@ -125,8 +125,11 @@ func (s sinkCheck) unconfigured(a *command.App, names []string) (plans []sinkche
 	if len(names) == 0 {
 		return nil, command.Usagef("--url needs the name of the sink: pawl sinks check finance --url %s", s.url)
 	}
-	token, err := config.ReadRef(s.token, a.Env)
-	if err != nil {
+	var token config.Ref
+	if s.token != "" && token.UnmarshalText([]byte(s.token)) != nil {
+		return nil, command.Usagef("--token: write env:NAME or file:PATH, not the secret")
+	}
+	if err := token.Read(a.Env); err != nil {
 		return nil, command.Usagef("--token: %w", err)
 	}
 	for _, name := range names {

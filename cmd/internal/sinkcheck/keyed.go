@@ -56,8 +56,7 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 		return found
 	case first.status/100 != 2:
 		find("token", Fails, fmt.Sprintf("answered %d to %s %s: such an effect would not be done", first.status,
-			k.request.Method, k.request.Path),
-			"check the path behind "+k.key+".url, and the accepted requests, against docs/sinks.openapi.yaml")
+			k.request.Method, k.request.Path), k.unusual(first.status))
 		return found
 	case token == "":
 		find("token", Note, "no token is configured, and the sink accepts pawl", "give the sink one with "+k.key+
@@ -95,6 +94,14 @@ func (k keyed) check(ctx context.Context) (found []Finding) {
 		found = append(found, k.strangers(ctx, key))
 	}
 	return found
+}
+
+// unusual returns the action to take after the first request got this status.
+func (k keyed) unusual(status int) string {
+	if status == http.StatusConflict {
+		return "answer 409 only to a known key: with another body, or while its first request is in progress"
+	}
+	return "check the path behind " + k.key + ".url, and the accepted requests, against docs/sinks.openapi.yaml"
 }
 
 // strangers sends the same request with a wrong token. A sink that accepts the token does nothing new, because it

@@ -49,7 +49,8 @@ func (p Plan) Sending(r Request) (sending Plan, ok bool) {
 	k.other, k.older, k.added = k.request, nil, true
 	k.other.Body = withField(r.Body)
 	k.effects = fmt.Sprintf("the sink must have executed exactly two requests %s %s", r.Method, r.Path)
-	return Plan{Sink: p.Sink, Stays: fmt.Sprintf("two requests %s %s", r.Method, r.Path), run: k.check, api: &k}, true
+	stays := fmt.Sprintf("two requests %s %s, or up to 21 if the API ignores keys", r.Method, r.Path)
+	return Plan{Sink: p.Sink, Stays: stays, run: k.check, api: &k}, true
 }
 
 // write checks an API with requests that it executes: the requests of check, concurrent requests with one key, and a
