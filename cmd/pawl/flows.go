@@ -111,6 +111,9 @@ Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a
 			if eventType == "" && len(of.On.Types) > 0 {
 				eventType = of.On.Types[0]
 			}
+			if m := cfg.Sources[source].Mode; m != "" && !cmd.Flags().Changed("mode") {
+				mode = string(m)
+			}
 			meta := flow.Meta{ID: "test", Type: eventType, Provider: provider, Source: source, Account: account,
 				Mode: mode}
 			if of.On.Published != nil {
@@ -138,7 +141,7 @@ Each output of an earlier step is printed as $STEP.NAME. The exit code is 1 if a
 	}
 	cmd.Flags().StringVar(&file, "event", "", "the body of the event, a JSON `file`")
 	cmd.Flags().StringVar(&eventType, "type", "", "the `type` of the event (default the first type of the flow)")
-	cmd.Flags().StringVar(&mode, "mode", "live", "the `mode` of the event: live or test")
+	cmd.Flags().StringVar(&mode, "mode", "live", "the `mode` of the event: live or test; the default is the mode of the source, if it has one")
 	cmd.Flags().StringVar(&account, "account", "", "the provider's `account` of the event, if it has one")
 	return cmd
 }
