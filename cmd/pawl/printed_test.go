@@ -26,6 +26,9 @@ func TestPrinted_Commands_AreUnderstood(t *testing.T) {
 	understand := func(where string, words ...string) {
 		t.Helper()
 		found++
+		if i := slices.Index(words, "--mode"); i >= 0 && i+1 < len(words) && words[i+1] == "X" {
+			words[i+1] = "live" // the mode is not constant, and X is not a mode
+		}
 		if i := slices.Index(words, "X"); i == 0 || i == 1 && words[0] == "events" {
 			return // the words are not constant, for example in the verbs below
 		}
