@@ -58,8 +58,9 @@ var table = []rule{
 	},
 	{packages: "cmd/internal/role", may: []string{}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/config/change", may: []string{"cmd/internal/config"}, never: []string{pgx, echo, "context"}},
+	{packages: "cmd/internal/config/stamp", may: []string{}, never: []string{pgx, temporal, echo, "context"}},
 	{packages: "cmd/internal/handover", may: []string{}, never: []string{pgx, temporal, echo}},
-	{packages: "cmd/internal/config", may: []string{"cmd/internal/role", "ingress/webhook", "activities/flow", "activities/letters"}, never: []string{pgx, echo}},
+	{packages: "cmd/internal/config", may: []string{"cmd/internal/config/stamp", "cmd/internal/role", "ingress/webhook", "activities/flow", "activities/letters"}, never: []string{pgx, echo}},
 	{packages: "cmd/internal/dev/forge", may: []string{"ingress/webhook"}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/output", may: []string{}, never: []string{pgx, temporal, echo}},
 	{packages: "cmd/internal/condition", may: []string{"cmd/internal/config", "cmd/internal/operator/...", "cmd/internal/output", "workflows", "workflows/schedules", "schema/..."}, never: []string{echo}},
@@ -88,7 +89,7 @@ var table = []rule{
 	{
 		packages: "cmd/internal/process",
 		may: []string{
-			"cmd/internal/condition", "cmd/internal/config", "cmd/internal/config/change", "cmd/internal/handover", "cmd/internal/operator/...", "cmd/internal/ops", "cmd/internal/telemetry",
+			"cmd/internal/condition", "cmd/internal/config", "cmd/internal/config/change", "cmd/internal/config/stamp", "cmd/internal/handover", "cmd/internal/operator/...", "cmd/internal/ops", "cmd/internal/telemetry",
 			"ingress", "ingress/dispatch", "ingress/rejected", "ingress/throttle",
 			"ingress/webhook", "workflows/...", "activities/...", "schema/...",
 		},

@@ -37,7 +37,7 @@ func consoleCommand(a *command.App) *cobra.Command {
 		Long: `Serve the console and the API on a separate listener, console.listen. People sign in through console.oidc, through
 console.proxy, or with a password of console.users. docs/console.md lists the rights of each role.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), a, process.Console, false,
+			return serve(cmd.Context(), a, process.Console,
 				func(ctx context.Context, n *process.Node) error { return runConsole(ctx, a, n) })
 		},
 	}

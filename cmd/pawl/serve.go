@@ -26,7 +26,14 @@ func ingressCommand(a *command.App) *cobra.Command {
 				}
 				return group.Wait()
 			}
-			return serve(cmd.Context(), a, process.Ingress, withWorker, parts)
+			var also []process.Kind
+			if withWorker {
+				also = append(also, process.Worker)
+			}
+			if withConsole {
+				also = append(also, process.Console)
+			}
+			return serve(cmd.Context(), a, process.Ingress, parts, also...)
 		},
 	}
 	cmd.Flags().BoolVar(&withWorker, "worker", false, "also run a worker in this process, so that the first task of a workflow needs no poll")
@@ -35,8 +42,9 @@ func ingressCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-func serve(ctx context.Context, a *command.App, kind process.Kind, withWorker bool,
-	part func(context.Context, *process.Node) error) error {
+// serve runs a kind of process. part may also run the parts of other kinds, which also lists.
+func serve(ctx context.Context, a *command.App, kind process.Kind, part func(context.Context, *process.Node) error,
+	also ...process.Kind) error {
 	cfg, err := a.Load()
 	if err != nil {
 		return err
@@ -44,14 +52,14 @@ func serve(ctx context.Context, a *command.App, kind process.Kind, withWorker bo
 	a.WarnOfFiles(cfg)
 	defer a.Lines.Together()()
 	return process.Serve(ctx, process.Setup{Config: cfg, Providers: providers(), Env: a.Env, Log: a.Log, Load: a.Load,
-		Worker: withWorker}, kind, part)
+		Also: also}, kind, part)
 }
 
 func workerCommand(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Run workflows and effects, and publish the outbox", Args: command.NoArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), a, process.Worker, true,
+			return serve(cmd.Context(), a, process.Worker,
 				func(ctx context.Context, n *process.Node) error { return runWorker(ctx, a, n) })
 		},
 	}

@@ -12,7 +12,7 @@ const All = "all"
 
 const requestSQL = `insert into reloads (process, requested_by) values ($1, $2)`
 
-// Request asks the processes of a kind, or of [All] kinds, to load their files again.
+// Request stores a request to the processes of a kind, or of [All] kinds.
 func Request(ctx context.Context, db schema.Execer, process, by string) error {
 	return schema.Exec(ctx, db, "request a reload", requestSQL, process, by)
 }

@@ -15,15 +15,15 @@ func reloadCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reload --reason REASON", Short: reload.Reload.Short, Args: command.NoArgument,
 		Long: `Let all processes, or the processes of one kind, load their configuration files again. The command first checks the
-file of --config, and requests nothing if it has a fault. Each process then loads its own file within ten seconds. It
-starts a node with the new configuration beside the running one, and stops the running one when the new one is ready. No
-delivery is refused, and effects in progress end.
+file of --config, and requests nothing if it has a fault. It does not need the secrets. Each process then loads its own
+file within ten seconds. It starts a node with the new configuration beside the running one, and stops the running one
+when all parts of the new one are ready. No delivery is refused.
 
 A process uses all of its file or nothing. It keeps its configuration if the file has a fault, if a setting has changed
-that needs a restart (database, temporal, ops), or if the new node is not ready within 30 seconds. The log contains the
+that needs a restart (database, temporal, ops), or if the new node is not ready within two minutes. The log contains the
 reason, and the metric pawl_config_last_reload_successful is then 0.
 
-SIGHUP does the same for one process. A changed file of a secret needs neither: processes notice it within ten seconds.`,
+SIGHUP does the same for one process. A changed file of a secret needs neither: processes use it within ten seconds.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.accountable(a, "reload"); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/config/stamp"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -72,8 +73,8 @@ func (c *checker) check() {
 
 // resolve reads the value of a reference. A warning is added to the configuration.
 func (c *checker) resolve(r *Ref, key string) {
-	if path := r.path(c.dir); path != "" && !slices.Contains(c.cfg.SecretFiles, path) {
-		c.cfg.SecretFiles = append(c.cfg.SecretFiles, path)
+	if path := r.path(c.dir); path != "" {
+		c.cfg.SecretFiles = append(c.cfg.SecretFiles, stamp.At(path)) // before it is read, to miss no change
 	}
 	warning, err := r.resolve(c.dir, c.env)
 	switch fix := "set it, or correct " + strconv.Quote(r.String()); {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawlhq/pawl/cmd/internal/config/stamp"
 	"github.com/pawlhq/pawl/ingress/webhook"
 )
 
@@ -39,8 +40,8 @@ type Config struct {
 	// Warnings lists usable but doubtful settings, e.g. a secret file that others can read, or two senders with the
 	// same secret.
 	Warnings Faults `yaml:"-"`
-	// SecretFiles lists the paths of the files that references name.
-	SecretFiles []string `yaml:"-"`
+	// SecretFiles lists the files that references name, as they were when they were read.
+	SecretFiles []stamp.File `yaml:"-"`
 }
 
 // Development configures pawl on a developer's machine. Only `pawl dev` writes this section.

@@ -48,26 +48,22 @@ func (r *Ref) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ReadRef resolves a reference from outside of a configuration file. A path is relative to the working directory. An
-// empty text is no secret.
-func ReadRef(text string, env func(string) (string, bool)) (r Ref, err error) {
-	if text == "" {
-		return r, nil
-	}
-	if err := r.UnmarshalText([]byte(text)); err != nil {
-		return r, errors.New("write env:NAME or file:PATH, not the secret")
-	}
-	_, err = r.resolve(".", env)
-	return r, err
+// Read resolves a reference from outside of a configuration file. A path is relative to the working directory.
+func (r *Ref) Read(env func(string) (string, bool)) error {
+	_, err := r.resolve(".", env)
+	return err
 }
 
 // path returns the path of the referenced file, or "" if the value is not in a file.
 func (r Ref) path(dir string) string {
 	path, found := strings.CutPrefix(r.from, "file:")
-	if found && !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+	switch {
+	case !found:
+		return ""
+	case filepath.IsAbs(path):
+		return path
 	}
-	return path
+	return filepath.Join(dir, path)
 }
 
 // resolve reads the referenced value. Files are relative to dir. The warning names a file that others can read.

@@ -1,5 +1,5 @@
-// Package handover keeps listeners open while the servers behind them are replaced. A new server listens at the address
-// of the old one before the old one stops, so that no connection is refused.
+// Package handover keeps listeners open while the servers behind them are replaced. A new server opens the addresses of
+// the old one, and accepts their connections when it is ready. No connection is refused.
 package handover
 
 import (
@@ -28,9 +28,29 @@ type result struct {
 	err  error
 }
 
-// Listen returns a listener at a TCP address. If the address is already open, both listeners accept its connections.
-// The address is closed together with its last listener.
-func (l *Listeners) Listen(ctx context.Context, address string) (net.Listener, error) {
+// Group is the listeners of one server among several. Its listeners accept connections between Start and Leave.
+type Group struct {
+	of            *Listeners
+	started, left chan struct{}
+	start, leave  sync.Once
+}
+
+// Group returns the listeners of a new server.
+func (l *Listeners) Group() *Group {
+	return &Group{of: l, started: make(chan struct{}), left: make(chan struct{})}
+}
+
+// Start lets the listeners accept connections.
+func (g *Group) Start() { g.start.Do(func() { close(g.started) }) }
+
+// Leave ends the acceptance of connections. Accept then blocks until its listener is closed, so that the server can
+// finish its open connections.
+func (g *Group) Leave() { g.leave.Do(func() { close(g.left) }) }
+
+// Listen returns a listener at a TCP address. If another group has opened the address, both share it, and each
+// connection goes to one of them. The address is closed together with its last listener.
+func (g *Group) Listen(ctx context.Context, address string) (net.Listener, error) {
+	l := g.of
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.open[address]
@@ -47,7 +67,7 @@ func (l *Listeners) Listen(ctx context.Context, address string) (net.Listener, e
 		l.open[address] = s
 	}
 	s.users++
-	return &user{shared: s, of: l, address: address, closed: make(chan struct{})}, nil
+	return &user{group: g, shared: s, address: address, closed: make(chan struct{})}, nil
 }
 
 // accept passes connections, and failures such as too many open files, to the users until the listener is closed.
@@ -77,10 +97,10 @@ func (l *Listeners) release(address string, s *shared) error {
 	return s.listener.Close()
 }
 
-// user is the listener of one server.
+// user is one listener of a group.
 type user struct {
+	group   *Group
 	shared  *shared
-	of      *Listeners
 	address string
 	once    sync.Once
 	closed  chan struct{}
@@ -89,6 +109,14 @@ type user struct {
 // Accept returns the next connection, or [net.ErrClosed] after Close.
 func (u *user) Accept() (net.Conn, error) {
 	select {
+	case <-u.group.started:
+	case <-u.closed:
+		return nil, net.ErrClosed
+	}
+	select {
+	case <-u.group.left:
+		<-u.closed
+		return nil, net.ErrClosed
 	case <-u.closed:
 		return nil, net.ErrClosed
 	default:
@@ -96,16 +124,19 @@ func (u *user) Accept() (net.Conn, error) {
 	select {
 	case r := <-u.shared.accepted:
 		return r.conn, r.err
+	case <-u.group.left:
+		<-u.closed
+		return nil, net.ErrClosed
 	case <-u.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-// Close ends Accept. It closes the address if no other server listens there.
+// Close ends Accept. It closes the address if no other listener uses it.
 func (u *user) Close() (err error) {
 	u.once.Do(func() {
 		close(u.closed)
-		err = u.of.release(u.address, u.shared)
+		err = u.group.of.release(u.address, u.shared)
 	})
 	return err
 }

@@ -1,3 +1,9 @@
+// Package process runs an ingress, a worker or a console. It opens the connections, listens, watches and closes. The
+// commands in cmd/pawl select the parts and pass the providers. The package creates the activities for
+// [workflows.Flows] from the configuration.
+//
+// Postgres and Temporal may be down when a process starts, or fail while it runs. The process waits for them and
+// reports this through /readyz and its log. It does not have to be restarted.
 package process
 
 import (
@@ -66,7 +72,11 @@ type Node struct {
 	auditBroken atomic.Bool
 	// reloadFailed is set after a new configuration could not be used. The nodes of a process share their listeners.
 	reloadFailed atomic.Bool
-	listeners    *handover.Listeners
+	listeners    *handover.Group
+	// temporalAt is the address and the namespace of Temporal.
+	temporalAt string
+	// polling is set while the worker of the node polls Temporal.
+	polling atomic.Bool
 	// parts are the parts that run; see join.
 	parts   []ops.Part
 	joining sync.Mutex
@@ -76,28 +86,39 @@ type Node struct {
 
 // New creates a node without connecting to anything, because Postgres and Temporal may be down when a process starts.
 // The caller must close the node.
-func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.Provider, log *slog.Logger) (*Node,
-	error) {
+func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.Provider, log *slog.Logger) (n *Node,
+	err error) {
+	var opened []func()
+	defer func() {
+		for _, end := range opened { // it is empty after a success
+			end()
+		}
+	}()
 	pool, err := OpenPool(ctx, cfg, schema.Handle, EffectConns)
 	if err != nil {
 		return nil, err
 	}
+	opened = append(opened, pool.Close)
 	intake, err := OpenPool(ctx, cfg, schema.Handle, IngressConns)
 	if err != nil {
 		return nil, err
 	}
+	opened = append(opened, intake.Close)
 	tel, err := telemetry.New(log)
 	if err != nil {
 		return nil, err
 	}
-	var tracing *telemetry.Tracing
-	if c := cfg.Tracing; c.Endpoint != "" {
-		tracing, err = telemetry.NewTracing(ctx, strings.TrimSuffix(c.Endpoint, "/"), "pawl", c.SampleRatio)
-		if err != nil {
-			return nil, err
-		}
+	opened = append(opened, func() { _ = tel.Shutdown(context.WithoutCancel(ctx)) })
+	tracing, err := newTracing(ctx, cfg.Tracing)
+	if err != nil {
+		return nil, err
 	}
+	opened = append(opened, func() { _ = tracing.Shutdown(context.WithoutCancel(ctx)) })
 	interceptors, err := tracing.Interceptors()
+	if err != nil {
+		return nil, err
+	}
+	options, err := cfg.Temporal.ClientOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -105,19 +126,20 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	if err != nil {
 		return nil, err
 	}
-	flushed, err := measureCommits(tel.Meter())
-	if err != nil {
+	opened = append(opened, temporal.Close)
+	commits := receipt.Options{}
+	if commits.Commit.Flushed, err = measureCommits(tel.Meter()); err != nil {
 		return nil, err
 	}
-	commits := receipt.Options{Commit: groupcommit.Config{Flushed: flushed}}
-	n := &Node{
+	n = &Node{
 		Config: cfg, log: log, providers: providers, telemetry: tel, tracing: tracing, Temporal: temporal,
-		listeners: new(handover.Listeners), gates: newGates(cfg),
+		temporalAt: temporalAt(options), listeners: startedListeners(), gates: newGates(cfg),
 		back: make(chan string, 64), Breaking: effect.DefaultBreaking,
 		Pool: pool, Receipts: receipt.NewStore(pool, commits), Runs: run.NewStore(pool, commits),
 		commits: commits.Commit, IntakePool: intake, intake: receipt.NewStore(intake, commits),
 		starts: run.NewStore(intake, commits),
 	}
+	opened = []func(){n.Close}
 	n.resets = newResets(temporal, n.Runs.Intervened, log)
 	if n.operator, err = NewOperator(cfg, pool, n.Receipts, temporal, log); err != nil {
 		return nil, err
@@ -125,7 +147,26 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	if err := observeReload(tel.Meter(), &n.reloadFailed); err != nil {
 		return nil, err
 	}
-	return n, observePools(tel.Meter(), map[string]*pgxpool.Pool{"effects": pool, "intake": intake})
+	if err := observePools(tel.Meter(), map[string]*pgxpool.Pool{"effects": pool, "intake": intake}); err != nil {
+		return nil, err
+	}
+	opened = nil
+	return n, nil
+}
+
+// newTracing returns nil if no collector is configured.
+func newTracing(ctx context.Context, c config.Tracing) (*telemetry.Tracing, error) {
+	if c.Endpoint == "" {
+		return nil, nil
+	}
+	return telemetry.NewTracing(ctx, strings.TrimSuffix(c.Endpoint, "/"), "pawl", c.SampleRatio)
+}
+
+// startedListeners returns the listeners of a process that has one node.
+func startedListeners() *handover.Group {
+	g := new(handover.Listeners).Group()
+	g.Start()
+	return g
 }
 
 // Close closes everything that New opened.

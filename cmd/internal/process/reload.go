@@ -7,27 +7,35 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric"
+	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
 	"github.com/pawlhq/pawl/cmd/internal/config/change"
 	"github.com/pawlhq/pawl/cmd/internal/handover"
 	"github.com/pawlhq/pawl/schema/audit"
-	"github.com/pawlhq/pawl/schema/reload"
 )
 
-// readyWithin is how long a node with a new configuration may take until it is ready.
-const readyWithin = 30 * time.Second
+const (
+	// readyWithin is how long a node with a new configuration may take until it is ready. A worker may compare the
+	// billing rules of its file with the active ones first.
+	readyWithin = 2 * time.Minute
+	// leaveFor is how long an old node answers the requests of its open connections. Each answer closes its connection.
+	leaveFor = 5 * time.Second
+	// retryAfter is the pause after which a process tries a reload again if the new node was not ready in time.
+	retryAfter = time.Minute
+	// lookEvery is how often a process looks for requests of operators, and for changed files of secrets. A changed
+	// file is used after it stayed the same for this time, because it may be written in several steps.
+	lookEvery = 5 * time.Second
+)
 
 // server runs a part of pawl with one configuration after the other.
 type server struct {
@@ -36,21 +44,6 @@ type server struct {
 	part      func(context.Context, *Node) error
 	listeners handover.Listeners
 	current   atomic.Pointer[generation]
-}
-
-// observeReload exports whether the process uses its file.
-func observeReload(meter metric.Meter, failed *atomic.Bool) error {
-	_, err := meter.Int64ObservableGauge("pawl_config_last_reload_successful", metric.WithDescription(
-		"1 if the process uses the newest configuration that it has read, or 0 if it has refused it."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			value := int64(1)
-			if failed.Load() {
-				value = 0
-			}
-			o.Observe(value)
-			return nil
-		}))
-	return err
 }
 
 // generation is a node that runs with one configuration.
@@ -62,13 +55,15 @@ type generation struct {
 	err   error
 }
 
-// begin starts a node. It runs until ctx ends or stop is called.
+func (p *server) node() *Node { return p.current.Load().node }
+
+// begin starts a node. It accepts connections after use. It runs until ctx ends or stop is called.
 func (p *server) begin(ctx context.Context, cfg *config.Config) (*generation, error) {
 	n, err := New(ctx, cfg, p.Providers, p.Log)
 	if err != nil {
 		return nil, err
 	}
-	n.kind, n.listeners = p.kind, &p.listeners
+	n.kind, n.listeners = p.kind, p.listeners.Group()
 	if err := n.CheckSchema(ctx); err != nil {
 		n.Close()
 		return nil, err
@@ -86,39 +81,95 @@ func (p *server) begin(ctx context.Context, cfg *config.Config) (*generation, er
 	return g, nil
 }
 
+// use makes a node the current one, and lets it accept connections.
+func (p *server) use(ctx context.Context, g *generation) {
+	p.current.Store(g)
+	if ctx.Err() != nil { // the process has begun to stop
+		g.node.stopping.Store(true)
+	}
+	g.node.listeners.Start()
+}
+
+// awaitSchema waits until the database of the current node has answered. It returns false if ctx ends first.
+func (p *server) awaitSchema(ctx context.Context) bool {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !p.node().fits.Load() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 // run waits until the current node ends, and replaces it after a change of the configuration. It reloads nothing after
 // ctx has ended. All nodes end with running.
-func (p *server) run(ctx, running context.Context) error {
+func (p *server) run(ctx, running context.Context, hangups <-chan os.Signal) error {
 	var old sync.WaitGroup
 	defer old.Wait()
-	changes := p.changes(ctx)
+	tick := time.NewTicker(cmp.Or(p.lookEvery, lookEvery))
+	defer tick.Stop()
+	look := looker{server: p}
+	if p.Load == nil {
+		tick.Stop()
+	} else {
+		look.requested(ctx) // earlier requests are older than the configuration
+	}
 	for {
-		current := p.current.Load()
+		current, why := p.current.Load(), ""
 		select {
 		case <-current.ended:
 			return current.err
-		case why := <-changes:
-			next, keys, err := p.reload(ctx, running, current)
-			if err != nil {
-				current.node.reloadFailed.Store(true)
-				p.Log.ErrorContext(ctx, "the new configuration is not used", "cause", why, "error", err)
-				continue
-			}
-			p.current.Store(next)
-			p.Log.InfoContext(ctx, "the new configuration is used", "cause", why, "changed", keys)
-			p.audit(ctx, next.node, why, keys)
-			old.Go(func() { current.end(ctx, p.Log) })
+		case <-hangups:
+			why = "SIGHUP"
+		case <-tick.C:
+			why = look.once(ctx)
 		}
+		if why == "" || ctx.Err() != nil {
+			continue
+		}
+		next, keys, err := p.reload(ctx, running, current)
+		look.tried(why, err)
+		switch {
+		case ctx.Err() != nil:
+			continue
+		case err != nil:
+			current.node.reloadFailed.Store(true)
+			p.Log.ErrorContext(ctx, "the new configuration is not used", "cause", why, "error", err)
+			continue
+		}
+		p.use(ctx, next)
+		p.Log.InfoContext(ctx, "the new configuration is used", "cause", why, "changed", keys)
+		old.Go(func() { current.leave(ctx, running, p.Log) })
+		p.audit(ctx, next.node, why, keys)
 	}
+}
+
+// leave lets the clients of a node close their connections, and then ends the node.
+func (g *generation) leave(ctx, running context.Context, log *slog.Logger) {
+	g.node.stopping.Store(true)
+	g.node.listeners.Leave()
+	select {
+	case <-time.After(leaveFor):
+	case <-running.Done():
+	case <-g.ended:
+		log.WarnContext(ctx, "the node of the previous configuration has failed", "error", g.err)
+	}
+	g.end(ctx, log)
 }
 
 // end stops the node and waits until it has ended.
 func (g *generation) end(ctx context.Context, log *slog.Logger) {
 	g.stop()
 	if <-g.ended; g.err != nil {
-		log.WarnContext(ctx, "a part did not stop in time for the new configuration", "error", g.err)
+		log.WarnContext(ctx, "a part of the previous configuration did not stop in time", "error", g.err)
 	}
 }
+
+// errNotReady is a failure that may pass by itself.
+var errNotReady = errors.New("the node with the new configuration is not ready")
 
 // reload starts a node with the content of the file, and waits until it is ready. If the file is invalid, changes a
 // setting that needs a restart, or the node does not become ready, reload returns an error, and the current node
@@ -130,140 +181,122 @@ func (p *server) reload(ctx, running context.Context, current *generation) (next
 		return nil, nil, err
 	}
 	keys = change.Between(current.node.Config, cfg)
-	if slices.ContainsFunc(keys, change.NeedsRestart) {
-		fixed := slices.DeleteFunc(keys, func(key string) bool { return !change.NeedsRestart(key) })
+	if fixed, err := needRestart(current.node, cfg, keys); err != nil {
+		return nil, nil, err
+	} else if len(fixed) > 0 {
 		return nil, nil, fmt.Errorf("a change of %s needs a restart", strings.Join(fixed, ", "))
 	}
 	if next, err = p.begin(running, cfg); err != nil {
 		return nil, nil, err
 	}
-	if err := next.awaitReady(ctx, p.kind); err != nil {
-		next.end(ctx, p.Log)
+	if err := p.awaitReady(ctx, next); err != nil {
+		next.stop()
+		<-next.ended
+		if current.node.polling.Load() { // the schedules of the refused configuration
+			err = errors.Join(err, current.node.EnsureSchedules(ctx))
+		}
 		return nil, nil, err
 	}
 	return next, keys, nil
 }
 
-// awaitReady waits until the node can do its work.
-func (g *generation) awaitReady(ctx context.Context, kind Kind) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+// needRestart lists the changed settings that need a restart. Temporal's server and namespace are in a file of the SDK.
+// Credentials of the same database may change.
+func needRestart(current *Node, cfg *config.Config, keys []string) (fixed []string, err error) {
+	for _, key := range keys {
+		if change.NeedsRestart(key) && (key != "database" || !sameDatabase(current.Config, cfg)) {
+			fixed = append(fixed, key)
+		}
+	}
+	options, err := cfg.Temporal.ClientOptions()
+	if err != nil {
+		return nil, err
+	}
+	if current.temporalAt != temporalAt(options) {
+		fixed = append(fixed, "Temporal's address or namespace")
+	}
+	return fixed, nil
+}
+
+// sameDatabase reports whether two configurations use the same database, with the same or other credentials.
+func sameDatabase(a, b *config.Config) bool {
+	at := func(c *config.Config) string {
+		options, err := ParseDSN(c.Database.String(), c.Database.Value())
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprint(options.ConnConfig.Host, " ", options.ConnConfig.Port, " ", options.ConnConfig.Database)
+	}
+	return at(a) != "" && at(a) == at(b)
+}
+
+// temporalAt returns the address and the namespace of Temporal.
+func temporalAt(o client.Options) string { return o.HostPort + " " + o.Namespace }
+
+// awaitReady waits until all parts of the node work. A worker must poll Temporal.
+func (p *server) awaitReady(ctx context.Context, g *generation) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, errNotReady)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := working(ctx, g.node, kind)
+		select {
+		case <-g.ended:
+			return fmt.Errorf("it stopped before it was ready: %w", cmp.Or(g.err, errNotReady))
+		default:
+		}
+		err := p.works(ctx, g.node)
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-g.ended:
-			return errors.Join(g.err, errors.New("it stopped before it was ready"))
 		case <-ctx.Done():
-			return fmt.Errorf("not ready within %s: %w", readyWithin, err)
+			return fmt.Errorf("%w within %s: %w", errNotReady, readyWithin, err)
 		case <-tick.C:
 		}
 	}
 }
 
-// lookEvery is how often a process looks for requests of operators, and for changed files of secrets. A changed file is
-// used after it stayed the same for this time, because it may be written in several steps.
-const lookEvery = 5 * time.Second
-
-// changes returns a channel with the causes of reloads: signals, requests of operators, and changed files of secrets.
-func (p *server) changes(ctx context.Context) <-chan string {
-	changes := make(chan string)
-	if p.Load == nil {
-		return changes
-	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	go func() {
-		defer signal.Stop(hangup)
-		tick := time.NewTicker(cmp.Or(p.lookEvery, lookEvery))
-		defer tick.Stop()
-		look := looker{server: p, used: stamps(p.Config)}
-		look.before = look.used
-		look.requested(ctx) // earlier requests are older than the configuration
-		for {
-			why := ""
-			select {
-			case <-ctx.Done():
-				return
-			case <-hangup:
-				why = "SIGHUP"
-			case <-tick.C:
-				why = look.once(ctx)
-			}
-			if why == "" {
-				continue
-			}
-			look.used = stamps(p.current.Load().node.Config)
-			select {
-			case changes <- why:
-			case <-ctx.Done():
-				return
-			}
+// works returns an error if a part of the node does not work yet.
+func (p *server) works(ctx context.Context, n *Node) error {
+	for _, kind := range append([]Kind{p.kind}, p.Also...) {
+		if err := working(ctx, n, kind); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
 		}
-	}()
-	return changes
-}
-
-// looker looks for causes of reloads.
-type looker struct {
-	server *server
-	// used describes the files of the current configuration, and before the files at the last look.
-	used, before string
-	// request is the number of the newest request of an operator. known is set when it was read.
-	request int64
-	known   bool
-}
-
-// once returns the cause of a reload, or "".
-func (l *looker) once(ctx context.Context) string {
-	now := stamps(l.server.current.Load().node.Config)
-	changed := now != l.used && now == l.before
-	l.before = now
-	switch {
-	case l.requested(ctx):
-		return "an operator requested it"
-	case changed:
-		return "a file of a secret has changed"
-	}
-	return ""
-}
-
-// requested reports whether an operator has made a request since the last call. It returns false while the database is
-// down, and reports the request later.
-func (l *looker) requested(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	newest, err := reload.Newest(ctx, l.server.current.Load().node.Pool, string(l.server.kind))
-	if err != nil {
-		l.server.Log.DebugContext(ctx, "requests of reloads are unknown", "error", err)
-		return false
-	}
-	before, known := l.request, l.known
-	l.request, l.known = newest, true
-	return known && newest > before
-}
-
-// stamps describes the times and sizes of the secrets' files. It omits a file that does not exist.
-func stamps(cfg *config.Config) string {
-	var b strings.Builder
-	for _, path := range cfg.SecretFiles {
-		if info, err := os.Stat(path); err == nil {
-			fmt.Fprintln(&b, path, info.ModTime().UnixNano(), info.Size())
+		if kind == Worker && !n.polling.Load() {
+			return errors.New("worker: it does not poll Temporal yet")
 		}
 	}
-	return b.String()
+	return nil
 }
+
+// observeReload exports whether the process uses its file.
+func observeReload(meter metric.Meter, failed *atomic.Bool) error {
+	_, err := meter.Int64ObservableGauge("pawl_config_last_reload_successful", metric.WithDescription(
+		"1 if the process uses the newest configuration that it has read, or 0 if it has refused it."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			value := int64(1)
+			if failed.Load() {
+				value = 0
+			}
+			o.Observe(value)
+			return nil
+		}))
+	return err
+}
+
+// auditWithin bounds the wait for the audit trail.
+const auditWithin = 10 * time.Second
 
 // audit records the keys of the changed settings. The database roles of an ingress and of a console cannot write to
 // the audit trail, so only their logs contain the change.
 func (p *server) audit(ctx context.Context, n *Node, why string, keys []string) {
-	if !p.Worker {
+	if p.kind != Worker && !slices.Contains(p.Also, Worker) {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, auditWithin)
+	defer cancel()
 	err := n.operator.Audit.Append(ctx, audit.Action{
 		RequestID: "reload-" + uuid.NewString(), Actor: "pawl", Action: "reload-configuration",
 		Target: processName(p.kind), Reason: why, After: map[string]any{"changed": keys},

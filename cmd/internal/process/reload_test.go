@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/cmd/internal/config"
+	"github.com/pawlhq/pawl/cmd/internal/ops"
 	"github.com/pawlhq/pawl/ingress/stripe"
 	"github.com/pawlhq/pawl/ingress/webhook"
 	"github.com/pawlhq/pawl/schema/reload"
@@ -102,8 +104,7 @@ func (r *reloading) deliver(t *testing.T, to, secret string) int {
 		return 0
 	}
 	req.Header = signed.Header
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0
 	}
@@ -226,6 +227,41 @@ func TestServe_SecretFileChanged_UsedWithoutSignal(t *testing.T) {
 	until(t, "the old secret is refused", func() bool { return r.deliver(t, r.ingress, oldSecret)/100 == 4 })
 	if !strings.Contains(r.log.String(), "changed=[sources.stripe.secrets[0].value]") {
 		t.Errorf("the log does not contain the changed setting: %s", r.log.String())
+	}
+}
+
+// A process with several parts is ready when each of them works, and its worker polls Temporal.
+func TestServer_Works_EachPart(t *testing.T) {
+	t.Parallel()
+	n := open(t, schematest.NewDSN(t), nil)
+	n.fits.Store(true)
+	fine := func(context.Context) (string, error) { return "", nil }
+	p := &server{kind: Ingress, Setup: Setup{Also: []Kind{Console}}}
+	for _, part := range []string{webhooks, pages} {
+		if err := p.works(t.Context(), n); err == nil {
+			t.Errorf("ready before %s", part)
+		}
+		n.join(ops.Part{Name: part, Probe: fine})
+	}
+	if err := p.works(t.Context(), n); err != nil {
+		t.Errorf("with all parts: %v", err)
+	}
+	n.join(ops.Part{Name: effects, Probe: fine})
+	p.Also = []Kind{Worker}
+	if err := p.works(t.Context(), n); err == nil {
+		t.Error("ready before the worker polls Temporal")
+	}
+}
+
+// The credentials of a database may change without a restart, and its address may not.
+func TestNeedRestart_Database(t *testing.T) {
+	t.Parallel()
+	n := open(t, "postgres://a:b@127.0.0.1:5432/pawl", nil)
+	for dsn, want := range map[string]string{"postgres://c:d@127.0.0.1:5432/pawl": "[]", "postgres://a:b@127.0.0.1:5432/other": "[database]", "postgres://a:b@127.0.0.1:5433/pawl": "[database]"} {
+		fixed, err := needRestart(n, load(t, dsn), []string{"database", "sinks.finance.token"})
+		if err != nil || fmt.Sprint(fixed) != want {
+			t.Errorf("%s: %v (%v), want %s", dsn, fixed, err, want)
+		}
 	}
 }
 

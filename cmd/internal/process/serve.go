@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,8 +27,8 @@ type Setup struct {
 	Log       *slog.Logger
 	// Load loads the configuration file again. If it is nil, the process keeps its configuration.
 	Load func() (*config.Config, error)
-	// Worker is set if the process runs a worker. Its database role can then write to the audit trail.
-	Worker bool
+	// Also lists the other kinds of processes that run in this process.
+	Also []Kind
 	// lookEvery replaces the constant in tests.
 	lookEvery time.Duration
 }
@@ -82,6 +85,11 @@ func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *
 	limitMemory(s.Env)
 	room := newHeadroom(s.Env)
 	defer runtime.KeepAlive(room)
+	hangups := make(chan os.Signal, 1)
+	if s.Load != nil {
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	p := &server{Setup: s, kind: kind, part: part}
@@ -89,25 +97,23 @@ func Serve(ctx context.Context, s Setup, kind Kind, part func(context.Context, *
 	if err != nil {
 		return err
 	}
-	p.current.Store(first)
+	p.use(ctx, first)
 	ended := context.AfterFunc(ctx, func() {
-		p.current.Load().node.stopping.Store(true)
-		time.AfterFunc(kind.linger(s.Config), stop)
+		node := p.node()
+		node.stopping.Store(true)
+		time.AfterFunc(kind.linger(node.Config), stop)
 	})
 	defer ended()
 	group, running := errgroup.WithContext(running)
 	coreLeft := false
 	group.Go(func() error {
-		if err := first.node.awaitSchema(running); err != nil {
-			return err
+		if p.awaitSchema(running) {
+			coreLeft = p.node().leaveCore(running, s.Env)
 		}
-		coreLeft = first.node.leaveCore(running, s.Env)
 		return nil
 	})
-	group.Go(func() error { return p.run(ctx, running) })
-	group.Go(func() error {
-		return runOps(running, s.Config, kind, func() *Node { return p.current.Load().node })
-	})
+	group.Go(func() error { return p.run(ctx, running, hangups) })
+	group.Go(func() error { return runOps(running, s.Config, kind, p.node) })
 	err = group.Wait()
 	if coreLeft {
 		runtime.SetDefaultGOMAXPROCS() // SetDefaultGOMAXPROCS ignores the environment

@@ -159,6 +159,8 @@ func (n *Node) keepWorking(ctx context.Context, equipped func(context.Context, w
 			return err
 		}
 		defer w.Stop()
+		n.polling.Store(true)
+		defer n.polling.Store(false)
 		n.log.InfoContext(ctx, "worker runs", "task_queue", n.Config.Temporal.TaskQueue)
 		select {
 		case <-ctx.Done():

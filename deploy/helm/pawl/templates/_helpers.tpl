@@ -171,7 +171,7 @@ spec:
     metadata:
       labels: {{- include "pawl.labels" (list $ .component) | nindent 8 }}
       annotations:
-        # pawl reads its configuration at the start, so a new configuration starts new pods.
+        # A changed configuration starts new pods, because it can contain settings that need a restart.
         checksum/config: {{ include "pawl.config" $ | sha256sum }}
         {{- with $values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
