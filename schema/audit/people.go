@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/schema"
@@ -58,10 +60,11 @@ func (s *Store) SetPeople(ctx context.Context, by, reason string, now map[string
 		was, is := last[name]
 		switch {
 		case !is || was.Removed:
-			err = s.changePerson(ctx, was.ID, Action{Actor: by, Action: AddPerson, Target: name, Reason: reason,
-				After: rolesOf(roles)})
+			err = s.changePerson(ctx, was.ID, Action{Actor: by, Action: AddPerson, Target: name,
+				Reason: fmt.Sprintf("added as %s; %s", list(roles), reason), After: rolesOf(roles)})
 		case !slices.Equal(was.Roles, roles):
-			err = s.changePerson(ctx, was.ID, Action{Actor: by, Action: ChangePerson, Target: name, Reason: reason,
+			err = s.changePerson(ctx, was.ID, Action{Actor: by, Action: ChangePerson, Target: name,
+				Reason: fmt.Sprintf("%s before, now %s; %s", list(was.Roles), list(roles), reason),
 				Before: rolesOf(was.Roles), After: rolesOf(roles)})
 		}
 		if err != nil {
@@ -72,14 +75,17 @@ func (s *Store) SetPeople(ctx context.Context, by, reason string, now map[string
 		if _, is := now[p.Name]; is || p.Removed {
 			continue
 		}
-		err := s.changePerson(ctx, p.ID, Action{Actor: by, Action: RemovePerson, Target: p.Name, Reason: reason,
-			Before: rolesOf(p.Roles)})
+		err := s.changePerson(ctx, p.ID, Action{Actor: by, Action: RemovePerson, Target: p.Name,
+			Reason: fmt.Sprintf("removed, was %s; %s", list(p.Roles), reason), Before: rolesOf(p.Roles)})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// list returns the roles as text.
+func list(roles []string) string { return cmp.Or(strings.Join(roles, ", "), "without a role") }
 
 func rolesOf(roles []string) map[string]any { return map[string]any{"roles": roles} }
 

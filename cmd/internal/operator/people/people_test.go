@@ -54,7 +54,7 @@ func TestReport_ConsoleRole_RecordedAndListed(t *testing.T) {
 	}
 	trail, err := console.Audit.List(t.Context(), audit.Filter{Target: "bob", Limit: 9})
 	if err != nil || len(trail) != 2 || trail[0].Action != audit.RemovePerson || trail[0].Actor != people.ByFile ||
-		trail[0].Reason != "read from console.users by the console on host-1" {
+		trail[0].Reason != "removed, was viewer; read from console.users by the console on host-1" {
 		t.Errorf("the trail has %+v, %v", trail, err)
 	}
 }
