@@ -42,7 +42,7 @@ func (s *Server) findAmount(v *visit, q string) (*shownTable, error) {
 // dayLayouts are the forms of a day. The order of day and month in 11/30/2026 depends on the country, so this form is
 // missing.
 var dayLayouts = []string{time.DateOnly, "2.1.2006", "2 January 2006", "2 Jan 2006", "January 2, 2006", "Jan 2, 2006",
-	"January 2 2006", "Jan 2 2006"}
+	"January 2 2006", "Jan 2 2006", "2 January", "2 Jan", "January 2", "Jan 2"}
 
 // dayOf parses a day, today or yesterday.
 func dayOf(text string, now time.Time) (day time.Time, is bool) {
@@ -54,6 +54,11 @@ func dayOf(text string, now time.Time) (day time.Time, is bool) {
 	}
 	for _, layout := range dayLayouts {
 		if day, err := time.Parse(layout, text); err == nil {
+			if day.Year() == 0 { // a form without a year: the latest such day
+				if day = day.AddDate(now.Year(), 0, 0); day.After(now) {
+					day = day.AddDate(-1, 0, 0)
+				}
+			}
 			return day, true
 		}
 	}

@@ -194,7 +194,7 @@ func (q Query) ahead(name string) time.Time {
 }
 
 // TimeUsage describes what [Moment] accepts.
-const TimeUsage = "90m, 7d, 2026-11-22 or 2026-11-22T08:00:00Z"
+const TimeUsage = "90m, 7d, 2026-11-22, 2026-11-22 08:00 or 2026-11-22T08:00:00Z"
 
 // Moment parses a time, a date, or a duration before now. A time without a zone is local.
 func Moment(text string, now time.Time) (time.Time, error) { return moment(text, now, -1) }
@@ -214,6 +214,10 @@ func Fix(criteria map[string]string, now time.Time) error {
 	return nil
 }
 
+// layouts are the accepted forms of a time, with and without a zone and seconds.
+var layouts = []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", time.DateTime, "2006-01-02T15:04:05",
+	"2006-01-02 15:04", "2006-01-02T15:04", time.DateOnly, "2.1.2006 15:04", "2.1.2006"}
+
 // moment is [Moment] for a duration before now if sign is -1, and for a duration after now if sign is 1.
 func moment(text string, now time.Time, sign int) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -224,7 +228,7 @@ func moment(text string, now time.Time, sign int) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(time.Duration(sign) * d), nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", time.DateTime, time.DateOnly} {
+	for _, layout := range layouts {
 		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return at, nil
 		}

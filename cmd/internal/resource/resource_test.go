@@ -119,7 +119,8 @@ func TestMoment(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
 		"90m": now.Add(-90 * time.Minute), "7d": now.AddDate(0, 0, -7), "2026-11-22T08:00:00Z": time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC),
-		"2026-11-22": time.Date(2026, 11, 22, 0, 0, 0, 0, time.Local), "2026-11-22 08:00:00.5 +01:00": time.Date(2026, 11, 22, 7, 0, 0, 5e8, time.UTC),
+		"2026-11-22": time.Date(2026, 11, 22, 0, 0, 0, 0, time.Local), "22.11.2026": time.Date(2026, 11, 22, 0, 0, 0, 0, time.Local),
+		"2026-11-22 08:30": time.Date(2026, 11, 22, 8, 30, 0, 0, time.Local), "2026-11-22T08:30": time.Date(2026, 11, 22, 8, 30, 0, 0, time.Local), "2026-11-22 08:00:00.5 +01:00": time.Date(2026, 11, 22, 7, 0, 0, 5e8, time.UTC),
 	} {
 		if got, err := Moment(text, now); err != nil || !got.Equal(want) {
 			t.Errorf("Moment(%q) = %v, %v; want %v", text, got, err, want)
@@ -130,7 +131,7 @@ func TestMoment(t *testing.T) {
 			t.Errorf("ahead: moment(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "yesterday", "-1h", "-1d", "d", "1 d", "22.11.2026", "2026-13-01", "1x"} {
+	for _, text := range []string{"", "yesterday", "-1h", "-1d", "d", "1 d", "11/22/2026", "2026-13-01", "1x"} {
 		if got, err := Moment(text, now); err == nil {
 			t.Errorf("Moment(%q) = %v, want an error", text, got)
 		}
