@@ -44,8 +44,9 @@ type OpenEffect = receipt.OpenEffect
 type (
 	// Step is an alias of [receipt.Step] for the flows.
 	Step = receipt.Step
-	// Left is an alias of [receipt.Left] for the flows, and Paid of [receipt.Paid].
+	// Left is an alias of [receipt.Left] for the flows.
 	Left = receipt.Left
+	// Paid is an alias of [receipt.Paid] for the flows.
 	Paid = receipt.Paid
 )
 

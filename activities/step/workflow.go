@@ -164,11 +164,12 @@ func (x *execution) running(ctx context.Context) (err error) {
 // describe returns the state of a workflow that runs. It returns nil if the workflow does not run, or if Temporal does
 // not answer: the caller then requests the result, which reports both.
 func (x *execution) describe(ctx context.Context, id string) *effect.Unfinished {
-	found, err := x.Temporal.DescribeWorkflowExecution(ctx, id, "")
-	info := found.GetWorkflowExecutionInfo()
-	if err != nil || info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	description, err := x.Temporal.DescribeWorkflow(ctx, id, "")
+	if err != nil || description.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return nil
 	}
+	found := description.RawResponse
+	info := found.GetWorkflowExecutionInfo()
 	age := time.Since(info.GetStartTime().AsTime())
 	waits := &effect.Unfinished{Wait: min(max(age/8, firstPoll), lastPoll)}
 	name := fmt.Sprintf("workflow %s on task queue %s (ID %s)", info.GetType().GetName(), info.GetTaskQueue(), id)
@@ -239,7 +240,7 @@ func (x *execution) join(ctx context.Context, a *effect.Attempt) (client.Workflo
 			a.Age.Round(time.Minute), id)
 	}
 	if doubt != nil {
-		_, err := x.Temporal.DescribeWorkflowExecution(ctx, id, "")
+		_, err := x.Temporal.DescribeWorkflow(ctx, id, "")
 		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
 			return nil, doubt
 		}
@@ -259,20 +260,28 @@ func (x *execution) join(ctx context.Context, a *effect.Attempt) (client.Workflo
 // unavailable classifies an error of Temporal's API. Temporal rejects some requests for good; any other error is
 // retried without limit, like an outage of the database.
 func unavailable(err error) error {
-	switch err.(type) {
-	case nil:
+	switch {
+	case err == nil:
 		return nil
-	case *serviceerror.InvalidArgument, *serviceerror.PermissionDenied, *serviceerror.NamespaceNotFound:
+	case is[*serviceerror.InvalidArgument](err), is[*serviceerror.PermissionDenied](err),
+		is[*serviceerror.NamespaceNotFound](err):
 		return effect.Fault("Temporal rejects the workflow: %s", err)
-	case *serviceerror.NotFound:
+	case is[*serviceerror.NotFound](err):
 		return effect.Fault("the run was cancelled before the workflow began")
 	}
 	return effect.Infrastructure(err)
 }
 
+// is reports whether the chain of err contains an error of a type.
+func is[E error](err error) bool {
+	_, found := errors.AsType[E](err)
+	return found
+}
+
 // failure returns the failure that the end of a workflow means.
 func (x *execution) failure(failed *temporal.WorkflowExecutionError) error {
 	name := "workflow " + x.start.Type
+	//nolint:errorlint // an activity of the workflow may have failed in the same way
 	switch errors.Unwrap(failed).(type) {
 	case *temporal.TimeoutError:
 		return effect.Fault("%s exceeded its timeout", name)
@@ -285,9 +294,9 @@ func (x *execution) failure(failed *temporal.WorkflowExecutionError) error {
 		return effect.Fault("%s was cancelled", name)
 	}
 	// the error of the workflow, or of the activity that made it fail
-	of, is := errors.AsType[*temporal.ApplicationError](failed)
+	of, found := errors.AsType[*temporal.ApplicationError](failed)
 	switch {
-	case !is:
+	case !found:
 		return effect.Fault("%s failed: %s", name, errors.Unwrap(failed))
 	case x.start.Refuses(of.Type()):
 		return effect.Refuse("%s refused: %s (%s)", name, of.Message(), of.Type())

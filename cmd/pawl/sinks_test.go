@@ -22,7 +22,9 @@ func TestDocs_Sinks_StatementsExecuteOnce(t *testing.T) {
 	together := make(chan string)
 	if got := s.execute(t, first, "a", "body", 2, func() {
 		go func() { together <- s.execute(t, second, "a", "body", 2, func() {}) }()
-		for waiting := 0; waiting == 0; time.Sleep(time.Millisecond) {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for waiting := 0; waiting == 0; <-tick.C {
 			if err := third.QueryRow(t.Context(), `select count(*) from pg_stat_activity
 				where datname = current_database() and wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
 				t.Error(err)

@@ -91,11 +91,11 @@ func TestStartTemporal_RestartFindsWorkflowsAndAttributes(t *testing.T) {
 
 	second := start(t, opts) // this time with the attribute registered
 	c := dial(t, second)
-	got, err := c.DescribeWorkflowExecution(t.Context(), "kept", "")
+	got, err := c.DescribeWorkflow(t.Context(), "kept", "")
 	if err != nil {
 		t.Fatalf("after a restart: %v", err)
 	}
-	if id := got.GetWorkflowExecutionInfo().GetExecution().GetRunId(); id != run.GetRunID() {
+	if id := got.WorkflowExecution.RunID; id != run.GetRunID() {
 		t.Errorf("run = %s; want %s", id, run.GetRunID())
 	}
 	attributes, err := c.OperatorService().ListSearchAttributes(t.Context(), &operatorservice.ListSearchAttributesRequest{Namespace: "default"})

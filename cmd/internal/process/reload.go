@@ -118,7 +118,8 @@ func (p *server) run(ctx, running context.Context, hangups <-chan os.Signal) err
 		look.requested(ctx) // earlier requests are older than the configuration
 	}
 	for {
-		current, why := p.current.Load(), ""
+		current := p.current.Load()
+		var why string
 		select {
 		case <-current.ended:
 			return current.err

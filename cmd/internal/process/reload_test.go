@@ -302,7 +302,7 @@ func TestServe_Requested_Reloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	defer func() { _ = conn.Close(t.Context()) }()
 	r.change(t, "price_pro: pro", "price_pro: pro, price_two: pro")
 	if err := reload.Request(t.Context(), conn, reload.All, "ada"); err != nil {
 		t.Fatal(err)
