@@ -272,6 +272,14 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 		})...)
 	}
 	guest := func(f *fact.Fact) { f.Checkout.Account = "" }
+	with := func(promised string, prices ...string) change {
+		return func(f *fact.Fact) {
+			f.Checkout.Price, f.Checkout.Lines = promised, nil
+			for _, price := range append([]string{promised}, prices...) {
+				f.Checkout.Lines = append(f.Checkout.Lines, fact.Line{Price: price, Quantity: 1, Amount: 500})
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		facts []fact.Fact
 		want  []string
@@ -292,6 +300,8 @@ func TestApply_WhatAPersonMustMend_Task(t *testing.T) {
 		"not paid yet":        {[]fact.Fact{sold(0, "complete", "unpaid")}, []string{}},
 		"sold, and refunded":  {[]fact.Fact{sold(0, "complete", "paid"), refund("re_1", 10, "succeeded", 1000)}, []string{}},
 		"sold, known price":   {[]fact.Fact{sale(0, "complete", "paid")}, []string{}},
+		"sold with a shirt":   {[]fact.Fact{sale(0, "complete", "paid", with("price_starter", "price_shirt"))}, []string{}},
+		"sold, and fetched":   {[]fact.Fact{sale(0, "complete", "paid", with("price_gold", "price_shirt"))}, []string{"unknown_price acme:price_gold acme open"}},
 		"sold, also a member": {[]fact.Fact{known, sold(10, "complete", "paid")}, []string{"unknown_price acme:price_gold acme open"}},
 
 		"a draft":              {[]fact.Fact{known, made}, []string{}},

@@ -34,7 +34,8 @@ type Checkout struct {
 	fact.Sale
 	// For is how long the session grants access, counted from its payment. 0 means that it grants nothing.
 	For time.Duration `json:",omitempty"`
-	// Asks lists the unmapped prices that open a task. It is empty while nothing is paid, and after a full refund.
+	// Asks contains the price of the metadata if it is unmapped, which opens a task. It is empty while nothing is paid,
+	// without an account, and after the money went back.
 	Asks []string `json:",omitempty"`
 	// PaidBy is the first fact that shows the session as paid, or as complete without a payment. PaidAt is the time of
 	// that fact.
@@ -64,8 +65,10 @@ func CheckoutOf(id string, facts []fact.Fact, p fact.Policy) *Checkout {
 	facts = fact.InOrder(facts)
 	c := &Checkout{Ref: Ref{ID: id, Customer: customerOf(facts, nil)}}
 	var lines []fact.Line
+	var promised string // the price in the metadata
 	for _, f := range fact.InOrder(facts, fact.CheckoutSeen) {
 		seen := f.Checkout
+		promised = cmp.Or(seen.Price, promised)
 		c.Named, c.Mode = cmp.Or(seen.Account, c.Named), seen.Mode
 		c.Subscription, c.Invoice, c.Payment = cmp.Or(seen.Subscription, c.Subscription),
 			cmp.Or(seen.Invoice, c.Invoice), cmp.Or(seen.PaymentIntent, c.Payment)
@@ -83,7 +86,12 @@ func CheckoutOf(id string, facts []fact.Fact, p fact.Policy) *Checkout {
 		}
 	}
 	b := fact.PurchaseOf(lines, "", "", p)
-	c.Sale, c.For, c.Asks = b.Sale, b.Lasts, b.Asks
+	c.Sale, c.For = b.Sale, b.Lasts
+	for _, l := range lines { // another line, for example a T-shirt, need not grant anything
+		if promised != "" && (l.Price == promised || l.LookupKey == promised) && slices.Contains(b.Asks, l.Price) {
+			c.Asks = []string{l.Price}
+		}
+	}
 	c.Named = cmp.Or(p.AccountOf(facts), c.Named, fact.LinkedTo(facts))
 	c.Withheld, c.Held = fact.TookBack(facts, c.Prices), fact.OnHold(facts)
 	return c
@@ -138,7 +146,8 @@ func (c *Checkout) Assign(with Related) {
 	if c.Withheld {
 		c.Owed = with.left(c.Amount-c.Refunded, c.Currency, disputed)
 	}
-	if !c.Sells() || !c.Paid() || c.Withheld || c.Order().paidBack || with.Policy.LeaveUnknown {
+	if c.Account == "" || !c.Sells() || !c.Paid() || c.Withheld || c.Order().paidBack || c.LostBy != (fact.Cause{}) ||
+		with.Policy.LeaveUnknown {
 		c.Asks = nil
 	}
 }
