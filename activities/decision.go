@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/pawlhq/pawl/activities/effect"
+	"github.com/pawlhq/pawl/activities/flow"
 	"github.com/pawlhq/pawl/schema/audit"
 	"github.com/pawlhq/pawl/schema/billing/account"
 	"github.com/pawlhq/pawl/schema/event"
@@ -141,8 +142,13 @@ func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectRe
 	key := in.Effect.Key
 	var also []ledger.Statement
 	if in.Entry != nil {
+		found, err := r.Ledger.Read(ctx, []string{key})
+		if err != nil {
+			return SkipEffectResult{}, err
+		}
+		perhaps := effect.Recorded(found[key], in.Effect.EventID).MayHaveHappened()
 		in.Entry.Cash = in.Entry.Net()
-		also = append(also, account.RecordSkipped(in.Entry.row(key, ""), in.Effect.EventID, in.Actor, in.Why))
+		also = append(also, account.RecordSkipped(in.Entry.row(key, ""), in.Effect.EventID, in.Actor, in.Why, perhaps))
 	}
 	err := r.Ledger.Skip(ctx, effect.ClaimOf(ctx, in.Effect, 0), in.Reason, also...)
 	if errors.Is(err, ledger.ErrForeign) {
@@ -160,6 +166,9 @@ func (r *Runs) SkipEffect(ctx context.Context, in SkipEffectInput) (SkipEffectRe
 		return SkipEffectResult{}, nil
 	case now.Settled():
 		met := effect.Recorded(now, in.Effect.EventID)
+		if flow.HasOutput(key) {
+			met.Value = nil // histories contain no output of a flow
+		}
 		return SkipEffectResult{Met: &met}, nil
 	}
 	return SkipEffectResult{}, fmt.Errorf("%s is being executed; it will be skipped if this attempt fails", key)

@@ -802,6 +802,8 @@ create table skipped_entries (
     event_id         text        not null,
     actor            text        not null,
     reason           text        not null,
+    -- perhaps_booked is set if finance may have booked the entry before it was skipped.
+    perhaps_booked   boolean     not null default false,
     skipped_at       timestamptz not null default now()
 );
 create index skipped_entries_newest on skipped_entries (mode, occurred_at, effect_key);

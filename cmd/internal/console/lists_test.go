@@ -21,16 +21,18 @@ func TestMoney_SkippedEntries_SummedApart(t *testing.T) {
 	s.exec(`insert into skipped_entries (effect_key, mode, account, object, invoice, kind, amount, currency, cash, occurred_at, event_id, actor, reason, skipped_at) values
 		('e1', 'live', 'acme', 'in_1', 'in_1', 'payment', 4800, 'usd', 4800, '2026-10-01 09:00Z', 'evt_1', 'ada', 'booked elsewhere', '2026-11-03 10:00Z'),
 		('e2', 'live', 'acme', 're_1', 'in_1', 'refund', 900, 'usd', -900, '2026-10-02 09:00Z', 'evt_2', 'ada', 'the same', '2026-11-03 10:00Z'),
+		('e5', 'live', 'acme', 'in_5', 'in_5', 'payment', 1234, 'usd', 1234, '2026-10-03 09:00Z', 'evt_5', 'ada', 'no answer', '2026-11-03 10:00Z'),
 		('e3', 'live', 'beta', 'in_2', 'in_2', 'payment', 500, 'eur', 500, '2026-11-02 09:00Z', 'evt_3', 'bob', 'a test', '2026-11-03 10:00Z'),
 		('e4', 'test', 'acme', 'in_3', 'in_3', 'payment', 7770000, 'usd', 7770000, '2026-10-02 09:00Z', 'evt_4', 'ada', 'x', '2026-11-03 10:00Z')`)
+	s.exec(`update skipped_entries set perhaps_booked = true where effect_key = 'e5'`)
 	page := b.get("/entries?since=2026-10-01&until=2026-11-01").text
-	for _, wanted := range []string{"<h2>Skipped entries</h2>", "39.00 USD", `href="/entries/skipped?since=2026-10-01&amp;until=2026-11-01"`, "No entry matches"} {
+	for _, wanted := range []string{"12.34 USD", "<h2>Skipped entries</h2>", "39.00 USD", `href="/entries/skipped?since=2026-10-01&amp;until=2026-11-01"`, "No entry matches"} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the page lacks %q:\n%s", wanted, page)
 		}
 	}
 	page = b.get("/entries/skipped").text
-	for _, wanted := range []string{"48.00 USD", "-9.00 USD", "5.00 EUR", "39.00 USD", "booked elsewhere", `href="/events/evt_3"`, "refund to the customer"} {
+	for _, wanted := range []string{"perhaps booked: an attempt had no answer", "48.00 USD", "-9.00 USD", "5.00 EUR", "39.00 USD", "booked elsewhere", `href="/events/evt_3"`, "refund to the customer"} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the list lacks %q:\n%s", wanted, page)
 		}
@@ -38,7 +40,7 @@ func TestMoney_SkippedEntries_SummedApart(t *testing.T) {
 	if strings.Contains(page, "77700") {
 		t.Error("the list contains test money")
 	}
-	if file := b.get("/entries/skipped?account=beta&format=csv").text; !strings.HasSuffix(file, "2026-11-02 09:00:00,payment,beta,in_2,5.00,EUR,5.00,EUR,bob,a test,2026-11-03 10:00:00,evt_3\n") {
+	if file := b.get("/entries/skipped?account=beta&format=csv").text; !strings.HasSuffix(file, "2026-11-02 09:00:00,payment,beta,in_2,5.00,EUR,5.00,EUR,bob,a test,2026-11-03 10:00:00,,evt_3\n") {
 		t.Errorf("the file is\n%s", file)
 	}
 }

@@ -320,6 +320,23 @@ func TestVerbs_DecisionNotRecorded_NotTaken(t *testing.T) {
 	r.status(e, receipt.Processed)
 }
 
+// An entry is skipped after an attempt without an answer. Finance may have booked it, so it is not added to the entries
+// that are not booked.
+func TestVerbs_Skip_EntryPerhapsBooked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.fault(`{"service":"finance","next":3,"mode":"drop_after_accept"}`)
+	e := purchase(t, "skip-"+uuid.NewString()[:8], "invoice.paid", "starter")
+	id := r.receive(e)
+	r.status(e, receipt.Dead)
+	r.mustAsk(event.Skip.Name, e)
+	r.result(id, "")
+	sums, err := account.SkippedSums(t.Context(), r.Pool, account.EntryFilter{Mode: "live", Limit: 10})
+	if want := []account.SkippedSum{{Currency: "usd", Entries: 1, PerhapsBooked: 4900}}; err != nil || !slices.Equal(sums, want) {
+		t.Errorf("the sums are %+v, %v; want %+v", sums, err, want)
+	}
+}
+
 // A person skips an entry and an e-mail. The entry is listed as skipped, with the person, the reason and the money, and
 // its money is not among the booked money.
 func TestVerbs_Skip_EntryIsListedAsNotBooked(t *testing.T) {

@@ -85,7 +85,9 @@ var skipped = &list[account.SkippedEntry]{
 		Short: "List the finance entries that a person skipped: money that moved and is not booked",
 		Long: `List the finance entries that a person skipped, by the day on which the money moved, with the person and the reason.
 Their money is not booked: pawl entries list and pawl entries sums do not contain it. pawl entries skipped-sums adds the
-skipped entries up by currency. Book them in your finance system if they belong there; pawl does not book them later.`,
+skipped entries up by currency. Book them in your finance system if they belong there; pawl does not book them later. An
+entry with the note "perhaps booked" had an attempt without an answer: check your finance system first. If a
+person skips the billing state of an event, the list contains no entry of the event, because pawl has not computed it.`,
 		Empty: "No entry was skipped.", Right: role.RightRead, Paged: true, Totals: "skipped-sums",
 		Filters: entryFilters, Drops: []string{"SKIPPED", "INVOICE", "EVENT", "MONEY MOVED"},
 	},
@@ -104,8 +106,8 @@ var skippedSums = &list[account.SkippedSum]{
 	Description: Description{
 		Name: "skipped-sums", Title: "Skipped entries by currency", Command: "entries skipped-sums",
 		Path: "/entries/skipped/sums", Short: "Add up the skipped finance entries by currency",
-		Long: `Add up the finance entries that a person skipped, by currency. This money moved and is not booked. Amounts of different
-currencies are never added.`,
+		Long: `Add up the finance entries that a person skipped, by currency. This money moved and is not booked. PERHAPS BOOKED is the
+amount of entries with an attempt that had no answer. Amounts of different currencies are never added.`,
 		Empty: "No entry was skipped.", Right: role.RightRead, Part: true, Filters: entryFilters,
 	},
 	read: func(ctx context.Context, e Env, q Query) ([]account.SkippedSum, error) {

@@ -87,17 +87,24 @@ func EntrySums(sums []account.EntrySum) output.Table {
 
 // SkippedEntries lists finance entries that a person skipped.
 func SkippedEntries(entries []account.SkippedEntry) output.Table {
-	return output.Rows("DATE|WHAT|ACCOUNT|INVOICE|NOT BOOKED|MONEY MOVED|BY|REASON|SKIPPED|EVENT", entries,
+	return output.Rows("DATE|WHAT|ACCOUNT|INVOICE|NOT BOOKED|MONEY MOVED|BY|REASON|SKIPPED|NOTE|EVENT", entries,
 		func(e account.SkippedEntry) []any {
+			note := ""
+			if e.PerhapsBooked {
+				note = "perhaps booked: an attempt had no answer, so check finance first"
+			}
 			return []any{&e.OccurredAt, movementWords(e.Kind, e.Amount), accountLink(e.Account, e.Mode),
 				objectLink(cmp.Or(e.Number, e.Invoice, e.Object)), moneyOf(e.Signed(), e.Currency),
-				moneyOf(e.Cash, e.Currency), e.Actor, e.Reason, &e.SkippedAt, eventLink(e.Event)}
+				moneyOf(e.Cash, e.Currency), e.Actor, e.Reason, &e.SkippedAt, note,
+				eventLink(e.Event)}
 		})
 }
 
 // SkippedSums lists the totals of skipped entries.
 func SkippedSums(sums []account.SkippedSum) output.Table {
-	return output.Rows("CURRENCY|SKIPPED ENTRIES|NOT BOOKED|MONEY MOVED", sums, func(s account.SkippedSum) []any {
-		return []any{strings.ToUpper(s.Currency), s.Entries, moneyOf(s.Amount, s.Currency), moneyOf(s.Cash, s.Currency)}
-	})
+	return output.Rows("CURRENCY|SKIPPED ENTRIES|NOT BOOKED|MONEY MOVED|PERHAPS BOOKED", sums,
+		func(s account.SkippedSum) []any {
+			return []any{strings.ToUpper(s.Currency), s.Entries, moneyOf(s.Amount, s.Currency),
+				moneyOf(s.Cash, s.Currency), moneyOf(s.PerhapsBooked, s.Currency)}
+		})
 }

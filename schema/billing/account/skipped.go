@@ -29,24 +29,27 @@ type SkippedEntry struct {
 	OccurredAt      time.Time `json:"occurred_at"`
 	Event           string    `json:"event"`
 	// Actor is the person who skipped the entry, and Reason the reason.
-	Actor     string    `json:"actor"`
-	Reason    string    `json:"reason"`
-	SkippedAt time.Time `json:"skipped_at"`
+	Actor  string `json:"actor"`
+	Reason string `json:"reason"`
+	// PerhapsBooked is set if finance may have booked the entry: an attempt had no answer.
+	PerhapsBooked bool      `json:"perhaps_booked"`
+	SkippedAt     time.Time `json:"skipped_at"`
 }
 
 // Signed is [ListedEntry.Signed].
 func (e SkippedEntry) Signed() int64 { return signed(e.Kind, e.Amount) }
 
-// RecordSkipped returns the statement that stores an entry of an event that a person has skipped. The statement stores
-// nothing if the effect of the entry is not skipped, or if the entry is stored already.
-func RecordSkipped(e fold.Entry, event, actor, reason string) ledger.Statement {
+// RecordSkipped returns the statement that stores an entry of an event that a person has skipped. perhaps is set if
+// finance may have booked it. The statement stores nothing if the effect of the entry is not skipped, or if the entry
+// is stored already.
+func RecordSkipped(e fold.Entry, event, actor, reason string, perhaps bool) ledger.Statement {
 	return ledger.Statement{SQL: recordSkippedSQL, Args: []any{e.EffectKey, e.Mode, e.Account, e.ProviderAccount,
-		e.Kind, e.Object, e.Invoice, e.Amount, e.Tax, e.Currency, e.Cash, e.OccurredAt, event, actor, reason}}
+		e.Kind, e.Object, e.Invoice, e.Amount, e.Tax, e.Currency, e.Cash, e.OccurredAt, event, actor, reason, perhaps}}
 }
 
 const recordSkippedSQL = `
-insert into skipped_entries (effect_key, mode, account, provider_account, kind, object, invoice, amount, tax, currency, cash, occurred_at, event_id, actor, reason)
-select $1, $2, $3, $4, $5, $6, $7, $8::bigint, $9::bigint, $10, $11::bigint, $12::timestamptz, $13, $14, $15
+insert into skipped_entries (effect_key, mode, account, provider_account, kind, object, invoice, amount, tax, currency, cash, occurred_at, event_id, actor, reason, perhaps_booked)
+select $1, $2, $3, $4, $5, $6, $7, $8::bigint, $9::bigint, $10, $11::bigint, $12::timestamptz, $13, $14, $15, $16
  where (select state from effects where key = $1) = 'skipped'
     on conflict (effect_key) do nothing`
 
@@ -58,7 +61,7 @@ const skippedSince = `
 const skippedSQL = `
 select e.effect_key, e.mode, e.account, e.provider_account, e.kind, e.object, e.invoice,
        coalesce((select i.state ->> 'Number' from invoices i where i.mode = e.mode and i.id = coalesce(nullif(e.invoice, ''), e.object)), ''),
-       e.amount, e.tax, e.currency, e.cash, e.occurred_at, e.event_id, e.actor, e.reason, e.skipped_at` + skippedSince + `
+       e.amount, e.tax, e.currency, e.cash, e.occurred_at, e.event_id, e.actor, e.reason, e.perhaps_booked, e.skipped_at` + skippedSince + `
    and (e.occurred_at, e.effect_key) < ($6, $7) order by e.occurred_at desc, e.effect_key desc limit $8`
 
 // SkippedEntries returns the skipped entries that match f. The entry with the latest movement comes first.
@@ -73,17 +76,22 @@ func SkippedEntries(ctx context.Context, db DB, f EntryFilter) ([]SkippedEntry, 
 }
 
 // SkippedSum is the total of the skipped entries in one currency. Amount has the sign of [SkippedEntry.Signed], Cash is
-// the money that moved.
+// the money that moved. Both omit the entries that are perhaps booked; PerhapsBooked is the amount of these.
 type SkippedSum struct {
 	Currency string `json:"currency"`
 	Entries  int64  `json:"entries"`
 	Amount   int64  `json:"amount"`
 	Cash     int64  `json:"cash"`
+	// PerhapsBooked has the sign of Amount.
+	PerhapsBooked int64 `json:"perhaps_booked"`
 }
 
+const signedAmount = `case when e.kind in ('refund', 'credit', 'reversal') then -e.amount else e.amount end`
+
 var sumSkipped = `
-select e.currency, count(*), ` + schema.Total("case when e.kind in ('refund', 'credit', 'reversal') then -e.amount else e.amount end") + `,
-       ` + schema.Total("e.cash") + skippedSince + ` group by e.currency order by e.currency`
+select e.currency, count(*), ` + schema.Total("case when e.perhaps_booked then 0 else "+signedAmount+" end") + `,
+       ` + schema.Total("case when e.perhaps_booked then 0 else e.cash end") + `,
+       ` + schema.Total("case when e.perhaps_booked then "+signedAmount+" else 0 end") + skippedSince + ` group by e.currency order by e.currency`
 
 // SkippedSums adds up the skipped entries that match f by currency, in alphabetical order.
 func SkippedSums(ctx context.Context, db DB, f EntryFilter) ([]SkippedSum, error) {
