@@ -266,7 +266,7 @@ func TestRead_EveryRoute(t *testing.T) {
 		{"/rules", "", "", `"items":[]`}, {"/sources", "", "unused_for=1h", `"label":"first"`}, {"/events", "", "since=2020-01-01", `"items":[`},
 		{"/approvals", "", "", `"items":[]`}, {"/tasks", "", "account=acme", `"object":"dp/1"`}, {"/tasks/{id}", "dp/1", "", `"title":"see to it"`}, {"/jobs", "", "", `"id":"job-1"`},
 		{"/jobs/{id}", "job-1", "result=open", `"name":"evt_1"`}, {"/sinks", "", "", `"items":[]`}, {"/sources", "", "", `"label":"first"`},
-		{"/people", "", "", `"name":"eve","kind":"person","roles":["viewer"],"state":"active"`},
+		{"/people", "", "", `"name":"eve","roles":["viewer"],"state":"active"`},
 		{"/outages", "", "sink=finance", `"events":1,"accounts":1,"money":{"usd":49900}`}, {"/outages", "", "mode=test", `"events":0`}, {"/events", "", "outage=1", `"event_id":"evt_1"`},
 		{"/events", "", "outage=2", `"items":[]`},
 		{"/audit", "", "actor=ada", `"reason":"the night is long"`}, {"/openapi.yaml", "", "", "openapi: 3.1.0"}, {"/openapi.json", "", "", `"openapi": "3.1.0"`},

@@ -41,7 +41,7 @@ func Commands(a *command.App) []*cobra.Command {
 		of("outages", "The outages of sinks, and the affected events and money"),
 		of("effects", "The start of effects, and the effects withheld before it", effectsShow(a)),
 		reconcile(a),
-		of("people", "The people and tokens, and their roles"),
+		of("people", "The people and their roles"),
 		of("tokens", "The API tokens of programs"),
 		verbAlone(a, "export"),
 		verbAlone(a, "forget"),

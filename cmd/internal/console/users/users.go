@@ -176,6 +176,10 @@ func (f *File) All() (people []decide.Person, err error) {
 	return people, nil
 }
 
+// emptyReads is how often Watch must read an empty file before it reports that everybody was removed. An editor may
+// write a new file, or a volume may be mounted late.
+const emptyReads = 10
+
 // Watch calls report with the people of the file at the start and whenever a person or a role has changed, until ctx
 // ends. It checks once per interval. If reading or reporting fails, it logs the first error and tries again.
 func (f *File) Watch(ctx context.Context, every time.Duration, log *slog.Logger,
@@ -183,9 +187,15 @@ func (f *File) Watch(ctx context.Context, every time.Duration, log *slog.Logger,
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var reported []decide.Person
+	empty := 0 // how often the file was missing or empty in a row
 	for first, failed := true, false; ; {
 		people, err := f.All()
-		if err == nil && (first || !reflect.DeepEqual(people, reported)) {
+		empty++
+		if len(people) > 0 {
+			empty = 0
+		}
+		waits := empty > 0 && empty < emptyReads
+		if err == nil && !waits && (first || !reflect.DeepEqual(people, reported)) {
 			if err = report(ctx, people); err == nil {
 				first, reported = false, people
 			}

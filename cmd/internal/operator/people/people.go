@@ -1,80 +1,52 @@
-// Package people lists the people and the tokens with their roles, and records the changes of people in the audit
-// trail. People sign in with a password of the file console.users, which any editor can change, so the console reports
-// the content of the file. The changes of tokens are decisions. People of an identity provider or a proxy get their
-// roles from their groups; pawl does not know these people before they sign in, and does not list them.
+// Package people lists the people with their roles, and records their changes in the audit trail. People sign in with a
+// password of the file console.users, which any editor can change, so the console reports the content of the file.
+// People of an identity provider or a proxy get their roles from their groups; pawl does not know these people before
+// they sign in, and does not list them.
 package people
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
 	"github.com/pawlhq/pawl/cmd/internal/role"
-	"github.com/pawlhq/pawl/schema/token"
 )
 
 // ByFile is the actor of the changes that a console has read from console.users. pawl cannot verify who has changed a
 // file.
 const ByFile = "console.users"
 
-// The kinds of a listed name.
-const (
-	Person = "person"
-	Token  = "token"
-)
-
-// The states of a listed name. Active means that pawl accepts its password or its token.
+// The states of a person. Active means that pawl accepts the password.
 const (
 	Active  = "active"
 	Removed = "removed"
-	Revoked = "revoked"
-	Expired = "expired"
 )
 
-// Listed is a person or a token.
+// Listed is a person.
 type Listed struct {
 	Name  string      `json:"name"`
-	Kind  string      `json:"kind"`
 	Roles []role.Role `json:"roles"`
 	State string      `json:"state"`
-	// AddedAt is when the console first reported the person, or when the token was created. ChangedAt is when the name
-	// got its current roles or state.
+	// AddedAt is when the console first reported the person. ChangedAt is when the person got the current roles or
+	// state.
 	AddedAt   time.Time `json:"added_at"`
 	ChangedAt time.Time `json:"changed_at"`
 }
 
-// List returns the people by name, and then the tokens by name. It includes the people and tokens that pawl no longer
-// accepts.
+// List returns the people by name. It includes the removed people.
 func List(ctx context.Context, o *decide.Operator) (all []Listed, err error) {
 	people, err := o.Audit.People(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range people {
-		l := Listed{Name: p.Name, Kind: Person, State: Active, AddedAt: p.AddedAt, ChangedAt: p.ChangedAt}
+		l := Listed{Name: p.Name, State: Active, AddedAt: p.AddedAt, ChangedAt: p.ChangedAt}
 		for _, name := range p.Roles {
 			l.Roles = append(l.Roles, role.Role(name))
 		}
 		if p.Removed {
 			l.State = Removed
-		}
-		all = append(all, l)
-	}
-	tokens, err := token.List(ctx, o.DB)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(tokens, func(a, b token.Token) int { return strings.Compare(a.Name, b.Name) })
-	for _, t := range tokens {
-		l := Listed{Name: t.Name, Kind: Token, Roles: []role.Role{role.Role(t.Role)}, State: Active,
-			AddedAt: t.MadeAt, ChangedAt: t.MadeAt}
-		switch {
-		case t.RevokedAt != nil:
-			l.State, l.ChangedAt = Revoked, *t.RevokedAt
-		case t.Ended(time.Now()):
-			l.State, l.ChangedAt = Expired, *t.ExpiresAt
 		}
 		all = append(all, l)
 	}
