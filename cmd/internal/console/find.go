@@ -53,7 +53,7 @@ func dayOf(text string, now time.Time) (day time.Time, is bool) {
 		return now.AddDate(0, 0, -1), true
 	}
 	for _, layout := range dayLayouts {
-		if day, err := time.Parse(layout, text); err == nil {
+		if day, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			if day.Year() == 0 { // a form without a year: the latest such day
 				if day = day.AddDate(now.Year(), 0, 0); day.After(now) {
 					day = day.AddDate(-1, 0, 0)
