@@ -278,7 +278,7 @@ func (in ReadEffectsInput) Of(states map[string]effect.Standing) ReadEffectsResu
 	for _, key := range in.Keys {
 		if s, ok := states[key]; ok && s.Settled() {
 			recorded := effect.Recorded(s, in.EventID)
-			if strings.HasPrefix(key, flow.RequestKind+":") || strings.HasPrefix(key, flow.WorkflowKind+":") {
+			if flow.HasOutput(key) {
 				recorded.Value = nil // histories contain no output of a flow
 			}
 			result.Settled[key] = recorded

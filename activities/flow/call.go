@@ -1,7 +1,16 @@
 package flow
 
+import "strings"
+
 // RequestKind is the kind of the requests of flows: the first part of their ledger keys.
 const RequestKind = "flow-request"
+
+// HasOutput reports whether the effect with a ledger key is a step of a flow, or its undo. Its value is the output of
+// the step, which must not be part of a history.
+func HasOutput(key string) bool {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(key, "undo-"), ":")
+	return kind == RequestKind || kind == WorkflowKind
+}
 
 // Run is the plan of a flow for one event. Histories contain it, so it holds no payload.
 type Run struct {

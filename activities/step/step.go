@@ -3,6 +3,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -179,7 +180,7 @@ type stepFlow struct {
 	// own is the output of the step itself. Only an undo has it.
 	own             flow.Output
 	account, source string
-	receivedAt      time.Time
+	occurredAt      time.Time
 }
 
 // open reads the version, the payload and the outputs of a step.
@@ -191,7 +192,7 @@ func (f *Flows) open(ctx context.Context, in activities.EffectInput[flow.Call]) 
 	if err != nil {
 		return s, effect.Infrastructure(err)
 	}
-	s.source, s.receivedAt = r.Source, r.ReceivedAt
+	s.source, s.occurredAt = r.Source, *cmp.Or(r.OccurredAt, &r.ReceivedAt)
 	var why string
 	if s.event, _, why, err = eventOf(ctx, f.Receipts, r); err != nil {
 		return s, effect.Infrastructure(err)

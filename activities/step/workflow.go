@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -33,8 +34,8 @@ const (
 	untilCancelled = 5 * time.Second
 	// calling is the time for the requests of an attempt to Temporal.
 	calling = 5 * time.Second
-	// remembered is how long Temporal certainly knows a workflow ID. The retention of a namespace is at least a day.
-	remembered = 20 * time.Hour
+	// remembered is how long Temporal certainly knows a workflow ID. The retention of a namespace is at least an hour.
+	remembered = 50 * time.Minute
 	// firstPoll and lastPoll bound the delay between two attempts.
 	firstPoll, lastPoll = time.Second, time.Minute
 	// begins is how long a workflow may wait for its worker before the event shows it.
@@ -114,8 +115,8 @@ type execution struct {
 	*Flows
 	in    activities.EffectInput[flow.Call]
 	start flow.Start
-	// receivedAt is when the event was received.
-	receivedAt time.Time
+	// occurredAt is when the event occurred, or was received if the provider sends no time.
+	occurredAt time.Time
 	// unfinished is set if the last attempt found that the workflow runs.
 	unfinished bool
 }
@@ -123,7 +124,7 @@ type execution struct {
 // prepare builds the start of the workflow and returns its input.
 func (x *execution) prepare(s stepFlow) (request []byte, err error) {
 	at := s.event.AtItem(x.in.For.Item)
-	x.receivedAt = s.receivedAt
+	x.occurredAt = s.occurredAt
 	if x.in.Effect.Compensates != "" {
 		x.start, err = s.UndoWorkflow(at, x.in.For.Step, s.outputs, s.own)
 	} else {
@@ -234,7 +235,7 @@ func (x *execution) join(ctx context.Context, a *effect.Attempt) (client.Workflo
 		}
 		return x.Temporal.GetWorkflow(ctx, id, ""), unavailable(err)
 	}
-	doubt := a.Lost(x.receivedAt)
+	doubt := a.Lost(x.occurredAt)
 	if doubt == nil && a.Repeat && a.Age > remembered {
 		doubt = effect.Doubt("the first attempt was %s ago, and Temporal does not have the workflow %s any more: it may have completed",
 			a.Age.Round(time.Minute), id)
@@ -257,14 +258,13 @@ func (x *execution) join(ctx context.Context, a *effect.Attempt) (client.Workflo
 	return run, unavailable(err)
 }
 
-// unavailable classifies an error of Temporal's API. Temporal rejects some requests for good; any other error is
-// retried without limit, like an outage of the database.
+// unavailable classifies an error of Temporal's API. An invalid request stays invalid; any other error, also a missing
+// permission, is retried without limit, like an outage of the database.
 func unavailable(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case is[*serviceerror.InvalidArgument](err), is[*serviceerror.PermissionDenied](err),
-		is[*serviceerror.NamespaceNotFound](err):
+	case is[*serviceerror.InvalidArgument](err):
 		return effect.Fault("Temporal rejects the workflow: %s", err)
 	case is[*serviceerror.NotFound](err):
 		return effect.Fault("the run was cancelled before the workflow began")
@@ -293,22 +293,47 @@ func (x *execution) failure(failed *temporal.WorkflowExecutionError) error {
 		}
 		return effect.Fault("%s was cancelled", name)
 	}
-	// the error of the workflow, or of the activity that made it fail
-	of, found := errors.AsType[*temporal.ApplicationError](failed)
-	switch {
-	case !found:
-		return effect.Fault("%s failed: %s", name, errors.Unwrap(failed))
-	case x.start.Refuses(of.Type()):
-		return effect.Refuse("%s refused: %s (%s)", name, of.Message(), of.Type())
+	// The chain contains the error of the workflow, the error of the activity that made it fail, and errors that they
+	// wrap.
+	result := effect.Fault("%s failed", name)
+	for of := range applicationErrors(failed) {
+		switch {
+		case x.start.Refuses(of.Type()):
+			result = effect.Refuse("%s refused with %s", name, of.Type())
+		case result.Detail == "":
+			result = effect.Fault("%s failed with %s", name, of.Type())
+		default:
+			continue
+		}
+		result.Detail = of.Message() // it is the user's text, which can contain personal data
 	}
-	return effect.Fault("%s failed: %s (%s)", name, of.Message(), of.Type())
+	if result.Detail == "" {
+		result.Detail = errors.Unwrap(failed).Error()
+	}
+	return result
+}
+
+// applicationErrors iterates over the application errors in the chain of err.
+func applicationErrors(err error) iter.Seq[*temporal.ApplicationError] {
+	return func(yield func(*temporal.ApplicationError) bool) {
+		for {
+			of, found := errors.AsType[*temporal.ApplicationError](err)
+			if !found || !yield(of) {
+				return
+			}
+			err = of.Unwrap()
+		}
+	}
 }
 
 // textOf returns the result of a workflow if it is JSON, otherwise nil.
 func textOf(result converter.RawValue) json.RawMessage {
 	p := result.Payload()
-	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingJSON {
-		return nil
+	switch string(p.GetMetadata()[converter.MetadataEncoding]) {
+	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON:
+		if json.Valid(p.GetData()) { // the JSON of some SDKs can contain NaN
+			return p.GetData()
+		}
 	}
-	return p.GetData()
+	return nil
 }

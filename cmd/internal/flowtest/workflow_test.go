@@ -207,8 +207,8 @@ func TestConfiguredFlow_Workflow_Fails_Parks(t *testing.T) {
 		reason  string
 		decide  string
 	}{
-		"failed, retry": {failure: temporal.NewApplicationError("the card has expired", "CardDeclined"), reason: "workflow OrderPaid failed: the card has expired (CardDeclined)", decide: workflows.UpdateRetry},
-		"failed, skip":  {failure: temporal.NewApplicationError("the card has expired", "CardDeclined"), reason: "the card has expired", decide: workflows.UpdateSkip},
+		"failed, retry": {failure: temporal.NewApplicationError("the card has expired", "CardDeclined"), reason: "workflow OrderPaid failed with CardDeclined", decide: workflows.UpdateRetry},
+		"failed, skip":  {failure: temporal.NewApplicationError("the card has expired", "CardDeclined"), reason: "workflow OrderPaid failed with CardDeclined", decide: workflows.UpdateSkip},
 		"terminated": {end: func(t *testing.T, r *rig, c *merchant) {
 			check(t, r.Temporal.TerminateWorkflow(t.Context(), c.id(1), "", "a test"))
 		}, reason: "workflow OrderPaid was terminated", decide: workflows.UpdateRetry},
@@ -233,6 +233,10 @@ func TestConfiguredFlow_Workflow_Fails_Parks(t *testing.T) {
 			r.status(e, receipt.Dead)
 			if got := r.rows(`select reason from receipts`); !strings.Contains(got[0], tt.reason) {
 				t.Errorf("parked because %q, want %q", got, tt.reason)
+			}
+			// The user's text can contain personal data, so pawl stores it only with the attempt.
+			if got := r.rows(`select error from effect_attempts`); tt.failure != nil && (len(got) == 0 || !strings.Contains(got[len(got)-1], "the card has expired")) {
+				t.Errorf("the attempts failed with %q, without the message of the workflow", got)
 			}
 			c.want(t, c.id(1))
 			r.decide(workflowID, tt.decide, workflows.DecisionInput{})
@@ -383,7 +387,7 @@ func TestConfiguredFlow_Workflow_RefusedAndUndone(t *testing.T) {
 			c := newMerchant("refused-" + strings.ReplaceAll(name, " ", "-"))
 			s := newStores(t, map[string][]int{"POST /orders/" + c.order: {409}})
 			if tt.refuses {
-				c.fails, c.failure = 1, temporal.NewApplicationError("no mug is left", "OutOfStock")
+				c.fails, c.failure = 1, fmt.Errorf("reserve: %w", temporal.NewApplicationError("no mug is left", "OutOfStock"))
 			}
 			r := newRig(t, c.configure(t, s))
 			c.hire(t, r)
