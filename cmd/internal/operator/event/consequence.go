@@ -2,6 +2,7 @@ package event
 
 import (
 	"github.com/pawlhq/pawl/cmd/internal/operator/decide"
+	"github.com/pawlhq/pawl/cmd/internal/operator/money"
 	"github.com/pawlhq/pawl/schema/timeline"
 	"github.com/pawlhq/pawl/workflows"
 )
@@ -68,11 +69,29 @@ var consequencesOf = map[workflows.Stage]map[string][]decide.Consequence{
 	},
 }
 
+// consequencesOfUnknown maps the answers to the review of a payment without an account to their consequences. Such a
+// payment is not booked and gives no access.
+var consequencesOfUnknown = map[string][]decide.Consequence{
+	workflows.UpdateApprove: consequences(
+		"Gets nothing yet, because pawl does not know the account of the payment.",
+		"The payment is not booked. It stays in the list of unassigned payments until a person assigns it. pawl refunds nothing.",
+		"No e-mail is sent.",
+		`Yes. "Assign" in the list of unassigned payments books the payment for an account at any time.`),
+	workflows.UpdateReject: consequences(
+		"Gets nothing from this payment.",
+		"The payment is not booked, and pawl refunds nothing. If the customer shall get the money back, refund it at the provider.",
+		"No e-mail is sent.",
+		`Only in part. "Assign" in the list of unassigned payments still books the payment for an account.`),
+}
+
 // explain describes the answer to the review of an event. It returns nil for any other decision.
 func explain(r *timeline.Receipt, verb string) []decide.Consequence {
 	review, ok := reviewOf(r)
 	if !ok {
 		return nil
+	}
+	if r.ReasonCode == money.ReviewUnknown {
+		return consequencesOfUnknown[verb]
 	}
 	return consequencesOf[review.Stage][verb]
 }
