@@ -104,15 +104,15 @@ func (w *world) awaitPending(e invoice, kinds ...string) {
 	w.t.Helper()
 	_, c := temporal(w.t)
 	await(w.t, patience, func() error {
-		run, err := c.DescribeWorkflowExecution(w.t.Context(), "stripe:"+e.ID, "")
+		run, err := c.DescribeWorkflow(w.t.Context(), "stripe:"+e.ID, "")
 		if err != nil {
 			return err
 		}
 		for _, kind := range kinds {
-			if !slices.ContainsFunc(run.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {
+			if !slices.ContainsFunc(run.RawResponse.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {
 				return strings.HasPrefix(a.ActivityId, kind+":stripe:live:") && a.LastFailure != nil
 			}) {
-				return fmt.Errorf("no %s is tried again; pending: %v", kind, run.PendingActivities)
+				return fmt.Errorf("no %s is tried again; pending: %v", kind, run.RawResponse.PendingActivities)
 			}
 		}
 		return nil

@@ -25,8 +25,8 @@ func TestDecide_RunOutOfMemory_NoTaskFails(t *testing.T) {
 	r.status(e, receipt.Dead)
 	r.clearFaults()
 	r.until("its task is over", func() bool {
-		run, err := r.Temporal.DescribeWorkflowExecution(t.Context(), id, "")
-		return err == nil && run.GetPendingWorkflowTask() == nil
+		run, err := r.Temporal.DescribeWorkflow(t.Context(), id, "")
+		return err == nil && run.RawResponse.GetPendingWorkflowTask() == nil
 	})
 	worker.PurgeStickyWorkflowCache()
 	answer := r.mustAsk(event.Retry.Name, e)

@@ -254,7 +254,7 @@ func forgotten(brought func(*testing.T, *rig) forge.Event) func(*testing.T, *rig
 		}
 		r.until("Temporal has forgotten it", func() bool {
 			var gone *serviceerror.NotFound
-			_, err := r.Temporal.DescribeWorkflowExecution(t.Context(), run.WorkflowId, "")
+			_, err := r.Temporal.DescribeWorkflow(t.Context(), run.WorkflowId, "")
 			return errors.As(err, &gone)
 		})
 		return e
@@ -320,8 +320,8 @@ func stuck(t *testing.T, r *rig) forge.Event {
 		t.Fatal(err)
 	}
 	r.until("its task has failed often enough", func() bool {
-		found, err := r.Temporal.DescribeWorkflowExecution(t.Context(), in.ID(), "")
-		return err == nil && found.GetPendingWorkflowTask().GetAttempt() > 4
+		found, err := r.Temporal.DescribeWorkflow(t.Context(), in.ID(), "")
+		return err == nil && found.RawResponse.GetPendingWorkflowTask().GetAttempt() > 4
 	})
 	r.exec(`update receipts set status = 'needs_review', reason = 'workflow_task_failing: x', workflow_id = $2 where event_id = $1`, e.ID, in.ID())
 	return e

@@ -70,11 +70,11 @@ func TestInvoicePaid_Cost(t *testing.T) {
 		})
 		r.footprint() // also waits until the events are published
 		commits = append(commits, r.transactions()-before)
-		described, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+		described, err := r.Temporal.DescribeWorkflow(t.Context(), workflowID, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info := described.WorkflowExecutionInfo; info.HistoryLength != costEvents || info.StateTransitionCount > costTransitions {
+		if info := described.RawResponse.WorkflowExecutionInfo; info.HistoryLength != costEvents || info.StateTransitionCount > costTransitions {
 			t.Errorf("an event costs %d history events and %d state transitions, want %d and %d",
 				info.HistoryLength, info.StateTransitionCount, costEvents, costTransitions)
 		}

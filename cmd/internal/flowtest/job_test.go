@@ -301,9 +301,12 @@ func TestJob_CommandDiesBeforeTheStart_WorkerStartsIt(t *testing.T) {
 	if err := jobs.Sweep(t.Context(), b.operator()); err != nil {
 		t.Fatal(err)
 	}
-	run, err := b.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
-	if err != nil || run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED {
-		t.Errorf("after it was terminated: %v, %v", run.GetWorkflowExecutionInfo().GetStatus(), err)
+	run, err := b.Temporal.DescribeWorkflow(t.Context(), workflowID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Status != enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED {
+		t.Errorf("after it was terminated: %v", run.Status)
 	}
 	b.says("ada", "resume-job", id, "go on", decide.Args{})
 	b.await(id, "finished", state(job.Finished))

@@ -37,8 +37,8 @@ func TestWorkspace_OlderTargetLandsLate_ToldTheNewerAgain(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		shown, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
-		return err == nil && len(shown.PendingActivities) == 1 && shown.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_PAUSED
+		shown, err := r.Temporal.DescribeWorkflow(t.Context(), workflowID, "")
+		return err == nil && len(shown.RawResponse.PendingActivities) == 1 && shown.RawResponse.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_PAUSED
 	})
 	r.clearFaults()
 	newer := rename(t, purchaseAt(t, seed, "customer.subscription.updated", "pro", bought.Add(time.Hour)), "evt_"+seed+"_newer")

@@ -27,7 +27,11 @@ type asked struct {
 
 func (a *asked) DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	a.count.Add(1)
-	return a.Client.DescribeWorkflowExecution(ctx, workflowID, runID)
+	found, err := a.Client.DescribeWorkflow(ctx, workflowID, runID)
+	if err != nil {
+		return nil, err
+	}
+	return found.RawResponse, nil
 }
 
 // Temporal's list contains a parked run while the run waits, so pawl does not request the single run. After a person

@@ -299,11 +299,11 @@ func TestMarker_InEachField_NowhereOutsideThePayload(t *testing.T) {
 			t.Fatal(err)
 		}
 		found("history of "+workflowID, raw)
-		described, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, runID)
+		described, err := r.Temporal.DescribeWorkflow(t.Context(), workflowID, runID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if raw, err = proto.Marshal(described); err != nil {
+		if raw, err = proto.Marshal(described.RawResponse); err != nil {
 			t.Fatal(err)
 		}
 		found("description of "+workflowID, raw)

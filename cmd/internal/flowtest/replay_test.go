@@ -41,9 +41,9 @@ func (r *rig) nextRun(workflowID, before string) workflows.EventResult {
 	r.Helper()
 	var run string
 	r.until("the next run has begun", func() bool {
-		found, err := r.Temporal.DescribeWorkflowExecution(r.Context(), workflowID, "")
+		found, err := r.Temporal.DescribeWorkflow(r.Context(), workflowID, "")
 		if err == nil {
-			run = found.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+			run = found.WorkflowExecution.RunID
 		}
 		return err == nil && run != before
 	})

@@ -439,7 +439,7 @@ func (r *rig) result(workflowID, runID string) workflows.EventResult {
 	var result workflows.EventResult
 	// The dispatcher starts the run; before that there is no run to wait for.
 	r.until("the run is there", func() bool {
-		_, err := r.Temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
+		_, err := r.Temporal.DescribeWorkflow(ctx, workflowID, runID)
 		return err == nil
 	})
 	if err := r.Temporal.GetWorkflow(ctx, workflowID, runID).Get(ctx, &result); err != nil {

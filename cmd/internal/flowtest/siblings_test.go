@@ -40,8 +40,8 @@ func TestInvoicePaid_BookedByAnotherRunBeforeTheFirstUndo_Reversed(t *testing.T)
 	}
 	r.decide(first, workflows.UpdateCompensate, workflows.DecisionInput{})
 	r.until("the first undo waits", func() bool {
-		run, err := r.Temporal.DescribeWorkflowExecution(t.Context(), first, "")
-		return err == nil && len(run.GetPendingActivities()) == 1
+		run, err := r.Temporal.DescribeWorkflow(t.Context(), first, "")
+		return err == nil && len(run.RawResponse.GetPendingActivities()) == 1
 	})
 	r.decide(second, workflows.UpdateRetry, workflows.DecisionInput{})
 	r.result(second, "")

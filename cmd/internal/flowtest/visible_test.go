@@ -25,9 +25,12 @@ func TestInvoicePaid_FailingEffect_SeenUnderItsKey(t *testing.T) {
 	workflowID := r.receive(e)
 	var described *workflowservice.DescribeWorkflowExecutionResponse
 	r.until("the failing effect is pending", func() bool {
-		var err error
-		described, err = r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
-		return err == nil && len(described.PendingActivities) == 1 && described.PendingActivities[0].LastFailure != nil
+		found, err := r.Temporal.DescribeWorkflow(t.Context(), workflowID, "")
+		if err != nil {
+			return false
+		}
+		described = found.RawResponse
+		return len(described.PendingActivities) == 1 && described.PendingActivities[0].LastFailure != nil
 	})
 	key := r.rows(`select key from effects where kind = 'finance-export'`)[0]
 	pending := described.PendingActivities[0]
@@ -140,11 +143,11 @@ func TestInvoicePaid_Well_NoStatus(t *testing.T) {
 	r := newRig(t, nil)
 	workflowID := r.receive(purchase(t, uuid.NewString()[:8], "invoice.paid", "starter"))
 	r.result(workflowID, "")
-	described, err := r.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+	described, err := r.Temporal.DescribeWorkflow(t.Context(), workflowID, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value, there := described.WorkflowExecutionInfo.SearchAttributes.GetIndexedFields()["PawlStatus"]; there {
+	if value, there := described.RawResponse.WorkflowExecutionInfo.SearchAttributes.GetIndexedFields()["PawlStatus"]; there {
 		t.Errorf("it has a PawlStatus: %v", value)
 	}
 	r.until("a filter finds it", func() bool { return r.finds(workflowID, "PawlStatus IS NULL") })

@@ -357,9 +357,10 @@ func TestConfiguredFlow_Workflow_CancelledWithTheRun(t *testing.T) {
 	if got := r.rows(`select reason from receipts`); !strings.Contains(got[0], "cancelled") {
 		t.Errorf("parked because %q", got)
 	}
-	found, err := r.Temporal.DescribeWorkflowExecution(t.Context(), c.id(1), "")
-	if err != nil || found.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED {
-		t.Errorf("the workflow is %s, %v", found.GetWorkflowExecutionInfo().GetStatus(), err)
+	found, err := r.Temporal.DescribeWorkflow(t.Context(), c.id(1), "")
+	check(t, err)
+	if found.Status != enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED {
+		t.Errorf("the workflow is %s", found.Status)
 	}
 	c.mu.Lock()
 	c.holds = false

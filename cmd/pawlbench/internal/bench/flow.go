@@ -323,12 +323,12 @@ func (s Spent) since(before Spent, events int) Spent {
 func (f *flow) cost(ctx context.Context, ids []string) (events, transitions float64, err error) {
 	var lengths, counts []float64
 	for _, id := range ids[:min(len(ids), 9)] {
-		d, err := f.node.Temporal.DescribeWorkflowExecution(ctx, id, "")
+		d, err := f.node.Temporal.DescribeWorkflow(ctx, id, "")
 		if err != nil {
 			return 0, 0, err
 		}
-		lengths = append(lengths, float64(d.WorkflowExecutionInfo.HistoryLength))
-		counts = append(counts, float64(d.WorkflowExecutionInfo.StateTransitionCount))
+		lengths = append(lengths, float64(d.RawResponse.WorkflowExecutionInfo.HistoryLength))
+		counts = append(counts, float64(d.RawResponse.WorkflowExecutionInfo.StateTransitionCount))
 	}
 	return median(lengths), median(counts), nil
 }
