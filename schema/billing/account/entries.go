@@ -90,11 +90,23 @@ func (f EntryFilter) kinds() []string {
 	return EntryKinds
 }
 
+// page returns the exclusive end of the filter, and the time at which its page begins.
+func (f EntryFilter) page() (until, after time.Time) {
+	until, after = schema.Until(f.Until), f.After.OccurredAt
+	if f.After.Key == "" {
+		after = until
+	}
+	return until, after
+}
+
+// numberOf is the number of the invoice of an entry e, or "".
+const numberOf = `coalesce((select i.state ->> 'Number' from invoices i where i.mode = e.mode and i.id = coalesce(nullif(e.invoice, ''), e.object)), '')`
+
 // entryFields completes the entries of the page. The person who corrected an entry is in the audit trail: the decision
 // precedes the booking.
 const entryFields = `
 select e.effect_key, e.mode, e.account, e.provider_account, e.kind, e.object, e.invoice,
-       coalesce((select i.state ->> 'Number' from invoices i where i.mode = e.mode and i.id = coalesce(nullif(e.invoice, ''), e.object)), ''),
+       ` + numberOf + `,
        e.amount, e.tax, e.currency, e.cash, e.settlement, e.settlement_unknown, e.method, e.reference, e.occurred_at, e.created_at,
        coalesce((select f.event_id from effects f where f.key = e.effect_key), ''), coalesce(by.actor, ''), coalesce(by.reason, '')
   from page e left join lateral (
@@ -120,12 +132,8 @@ with page as materialized (
 
 // Entries returns the entries that match f. The entry with the latest movement comes first.
 func Entries(ctx context.Context, db DB, f EntryFilter) ([]ListedEntry, error) {
-	since, until := f.Since, schema.Until(f.Until)
-	after, key := f.After.OccurredAt, f.After.Key
-	if key == "" {
-		after = until
-	}
-	sql, args := newestEntriesSQL, []any{f.Mode, f.kinds(), since, until, after, key, f.Limit}
+	until, after := f.page()
+	sql, args := newestEntriesSQL, []any{f.Mode, f.kinds(), f.Since, until, after, f.After.Key, f.Limit}
 	if f.Account != "" {
 		sql, args = accountEntriesSQL, append(args, f.Account)
 	}

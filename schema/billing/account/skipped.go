@@ -60,19 +60,15 @@ const skippedSince = `
 
 const skippedSQL = `
 select e.effect_key, e.mode, e.account, e.provider_account, e.kind, e.object, e.invoice,
-       coalesce((select i.state ->> 'Number' from invoices i where i.mode = e.mode and i.id = coalesce(nullif(e.invoice, ''), e.object)), ''),
+       ` + numberOf + `,
        e.amount, e.tax, e.currency, e.cash, e.occurred_at, e.event_id, e.actor, e.reason, e.perhaps_booked, e.skipped_at` + skippedSince + `
    and (e.occurred_at, e.effect_key) < ($6, $7) order by e.occurred_at desc, e.effect_key desc limit $8`
 
 // SkippedEntries returns the skipped entries that match f. The entry with the latest movement comes first.
 func SkippedEntries(ctx context.Context, db DB, f EntryFilter) ([]SkippedEntry, error) {
-	until := schema.Until(f.Until)
-	after, key := f.After.OccurredAt, f.After.Key
-	if key == "" {
-		after = until
-	}
+	until, after := f.page()
 	return schema.Rows(ctx, db, "list skipped entries", pgx.RowToStructByPos[SkippedEntry], skippedSQL, f.Mode,
-		f.kinds(), f.Account, f.Since, until, after, key, f.Limit)
+		f.kinds(), f.Account, f.Since, until, after, f.After.Key, f.Limit)
 }
 
 // SkippedSum is the total of the skipped entries in one currency. Amount has the sign of [SkippedEntry.Signed], Cash is
