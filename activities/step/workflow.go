@@ -230,7 +230,7 @@ func (x *execution) join(ctx context.Context, a *effect.Attempt) (client.Workflo
 	id := a.IdempotencyKey
 	if x.in.For.Cancel {
 		err := x.Temporal.CancelWorkflow(ctx, id, "")
-		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		if is[*serviceerror.NotFound](err) {
 			err = nil // it has ended, or it has never begun
 		}
 		return x.Temporal.GetWorkflow(ctx, id, ""), unavailable(err)
@@ -242,7 +242,7 @@ func (x *execution) join(ctx context.Context, a *effect.Attempt) (client.Workflo
 	}
 	if doubt != nil {
 		_, err := x.Temporal.DescribeWorkflow(ctx, id, "")
-		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		if is[*serviceerror.NotFound](err) {
 			return nil, doubt
 		}
 		if err != nil {
