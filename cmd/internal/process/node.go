@@ -122,7 +122,7 @@ func New(ctx context.Context, cfg *config.Config, providers map[string]webhook.P
 	if err != nil {
 		return nil, err
 	}
-	temporal, err := DialTemporal(cfg, log, tel.Temporal(), interceptors)
+	temporal, err := dial(options, log, tel.Temporal(), interceptors)
 	if err != nil {
 		return nil, err
 	}

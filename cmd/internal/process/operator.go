@@ -60,6 +60,12 @@ func DialTemporal(cfg *config.Config, log *slog.Logger, metrics client.MetricsHa
 	if err != nil {
 		return nil, err
 	}
+	return dial(options, log, metrics, interceptors)
+}
+
+// dial returns a client with the SDK's own configuration.
+func dial(options client.Options, log *slog.Logger, metrics client.MetricsHandler,
+	interceptors []interceptor.ClientInterceptor) (client.Client, error) {
 	// The SDK logs only its own retries, from level warning on. pawl logs each start itself.
 	options.Logger, options.MetricsHandler, options.Interceptors = newSDKLogger(log), metrics, interceptors
 	lazy, err := client.NewLazyClient(options)

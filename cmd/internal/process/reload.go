@@ -135,6 +135,9 @@ func (p *server) run(ctx, running context.Context, hangups <-chan os.Signal) err
 		look.tried(why, err)
 		switch {
 		case ctx.Err() != nil:
+			if err == nil { // the process has begun to stop, so the current node stays
+				old.Go(func() { next.end(ctx, p.Log) })
+			}
 			continue
 		case err != nil:
 			current.node.reloadFailed.Store(true)
@@ -236,7 +239,7 @@ func temporalAt(o client.Options) string { return o.HostPort + " " + o.Namespace
 
 // awaitReady waits until all parts of the node work. A worker must poll Temporal.
 func (p *server) awaitReady(ctx context.Context, g *generation) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, errNotReady)
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
