@@ -56,7 +56,7 @@ func (c *merchant) hire(t *testing.T, r *rig) {
 	t.Cleanup(w.Stop)
 }
 
-// orderPaid counts its execution, waits if it is told so, and fails or returns a result.
+// orderPaid counts its execution, waits while holds is set, and fails or returns a result.
 func (c *merchant) orderPaid(ctx workflow.Context, in step.StartedInput) (map[string]any, error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute,
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}})

@@ -22,7 +22,7 @@ func TestConsequences_EveryReview_BothAnswers(t *testing.T) {
 	}
 }
 
-// A payment without an account was never booked, so no answer says that it stays booked.
+// A payment without an account was never booked. The consequences of both answers state that it is not booked.
 func TestConsequences_UnknownAccount_NotBooked(t *testing.T) {
 	t.Parallel()
 	r := &timeline.Receipt{Status: string(receipt.NeedsReview), ReasonCode: money.ReviewUnknown,
